@@ -58,8 +58,10 @@ macro_rules! column {
 /// Samples of a link.
 pub fn of_link(rows: &[LinkSample]) -> PyResult<Table> {
     // What is not a number is nothing.
-    let setpoints: Float64Array =
-        rows.iter().map(|r| Some(r.setpoint_ms).filter(|ms| !ms.is_nan())).collect();
+    let told = |of: fn(&LinkSample) -> f64| -> Float64Array {
+        rows.iter().map(|r| Some(of(r)).filter(|value| !value.is_nan())).collect()
+    };
+    let (setpoints, capacities) = (told(|r| r.setpoint_ms), told(|r| r.capacity_bps));
     table(vec![
         column!(rows, t_s, Float64Array),
         column!(rows, arrived_bps, Float64Array),
@@ -75,6 +77,7 @@ pub fn of_link(rows: &[LinkSample]) -> PyResult<Table> {
         column!(rows, virtual_backlog_bytes, UInt64Array),
         column!(rows, virtual_rate_bps, Float64Array),
         column!(rows, virtual_empty, Float64Array),
+        ("capacity_bps", Arc::new(capacities)),
     ])
 }
 

@@ -23,6 +23,7 @@ mod schema;
 mod applications;
 mod aqm_config;
 mod axes;
+mod capacity;
 mod changes;
 mod checks;
 pub mod disorder;
@@ -72,6 +73,7 @@ mod variation;
 
 pub use applications::{Codec, CodecFacts, Game, GameSide, Objects, Page, PageEntry, Realtime, Video, Voice};
 pub use aqm_config::AqmConfig;
+pub use capacity::{Capacity, CapacitySince};
 pub use changes::{Changed, values};
 pub use document::{Document, MAX_FILE_BYTES};
 pub use embedded::Embedded;

@@ -1,17 +1,21 @@
-//! The spans of a run in which the number of flows stays.
+//! The spans of a run in which the number of flows and the rate of the link stay.
 
+use crate::capacity::Capacity;
 use crate::experiment::Scenario;
 use crate::flows::FlowGroup;
+use crate::network::Network;
 use std::collections::BTreeMap;
 use weir_measure::Settled;
 use weir_measure::result::Summary;
 use weir_units::Duration;
 
+/// Most changes of a link's rate after which it is told how the link settled.
+const CHANGES_MAX: usize = 100;
+
 impl Scenario {
     /// For each link, numbered as in [`Scenario::network`], the groups of flows that send data over it, each
     /// with the number of its flows that do.
-    fn flows_over(&self) -> Vec<Vec<(&FlowGroup, u32)>> {
-        let network = self.network();
+    fn flows_over(&self, network: &Network) -> Vec<Vec<(&FlowGroup, u32)>> {
         let mut over: Vec<Vec<(&FlowGroup, u32)>> = vec![Vec::new(); network.links.len()];
         for route in &network.routes {
             let group = &self.flows[route.group];
@@ -25,14 +29,21 @@ impl Scenario {
         over
     }
 
-    /// For each link the later halves of the spans with flows over it, in order of time; none where such
-    /// flows neither start nor stop during the run.
+    /// For each link the later halves of the spans with flows over it, in order of time; none where nothing
+    /// changes during the run: no such flows start or stop, and the rate makes no steps. Of more than
+    /// [`CHANGES_MAX`] steps none counts: nothing settles between them.
     pub fn settled(&self) -> Vec<Vec<Settled>> {
-        let of_link = |groups: Vec<(&FlowGroup, u32)>| {
-            let spans = spans(&groups, self.run.duration);
+        let of_link = |(groups, capacity): (Vec<(&FlowGroup, u32)>, Capacity)| {
+            let mut steps: Vec<Duration> = capacity.changes().collect();
+            if steps.len() > CHANGES_MAX {
+                steps.clear();
+            }
+            let spans = spans(&groups, &steps, self.run.duration);
             if spans.len() < 2 { Vec::new() } else { spans }
         };
-        self.flows_over().into_iter().map(of_link).collect()
+        let network = self.network();
+        let capacities = Capacity::of_links(&network.links);
+        self.flows_over(&network).into_iter().zip(capacities).map(of_link).collect()
     }
 
     /// Adds to each link of a summary that the scenario names how many flows send data over it.
@@ -40,7 +51,7 @@ impl Scenario {
         let network = self.network();
         let names = network.links.iter().map(|link| link.name.as_str());
         let flows: BTreeMap<&str, u32> = names
-            .zip(self.flows_over())
+            .zip(self.flows_over(&network))
             .map(|(name, groups)| (name, groups.iter().map(|(_, flows)| flows).sum()))
             .collect();
         for link in &mut summary.links {
@@ -49,9 +60,10 @@ impl Scenario {
     }
 }
 
-fn spans(groups: &[(&FlowGroup, u32)], end: Duration) -> Vec<Settled> {
+fn spans(groups: &[(&FlowGroup, u32)], steps: &[Duration], end: Duration) -> Vec<Settled> {
     let stop = |g: &FlowGroup| g.stop.unwrap_or(end).min(end);
     let mut edges: Vec<Duration> = groups.iter().flat_map(|(g, _)| [g.start.min(end), stop(g)]).collect();
+    edges.extend(steps.iter().filter(|at| **at < end));
     edges.sort_unstable();
     edges.dedup();
     let span = |pair: &[Duration]| {
@@ -108,6 +120,28 @@ mod tests {
         let spans: Vec<Vec<u32>> =
             scenario.settled().iter().map(|of| of.iter().map(Settled::flows).collect()).collect();
         assert_eq!(spans, [vec![], vec![4, 5], vec![]]);
+    }
+
+    #[test]
+    fn a_span_ends_where_the_rate_of_the_link_changes() {
+        let text = |steps: &str| {
+            format!(
+                "title = \"t\"\n[link]\nrate = \"1Mbit/s\"\nbuffer = \"1s\"\nsteps = [{steps}]\n[path]\nrtt = \"1ms\"\n\
+                 [aqm]\nname = \"tail_drop\"\n[[flows]]\ncount = 2\nstart = \"1s\"\n[run]\nduration = \"8s\"\n\
+                 sample = \"1s\"\n"
+            )
+        };
+        let step = |at_ms: u32, kbps: u32| format!("{{ at = \"{at_ms}ms\", rate = \"{kbps}kbit/s\" }}, ");
+        let settled = |steps: &str| Scenario::parse("t.toml", &text(steps)).unwrap().settled().remove(0);
+        let seconds = Duration::from_secs;
+        // Before flows there is nothing to settle; a step to the same rate is none, nor one after the end.
+        let steps =
+            [step(500, 800), step(4000, 500), step(5000, 500), step(6000, 900), step(9000, 1)].concat();
+        let spans = [(1, 4), (4, 6), (6, 8)];
+        assert_eq!(settled(&steps), spans.map(|(from, to)| Settled::of_span(seconds(from), seconds(to), 2)));
+        // What varies all the time has no span to settle in.
+        let many = |count: u32| (1..=count).map(|n| step(2000 + 10 * n, 100 + n)).collect::<String>();
+        assert_eq!((settled(&many(100)).len(), settled(&many(101)).len()), (101, 0));
     }
 
     #[test]

@@ -28,14 +28,14 @@ const REMEDY: &str = "write on each line the milliseconds at which 1500 bytes ma
 pub struct Trace {
     /// The milliseconds at which there are opportunities, rising.
     slots: Arc<[Slot]>,
-    total: u64,
 }
 
 /// The opportunities of one millisecond. Eight bytes, as large traces have millions of them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Slot {
     millisecond: u32,
-    count: u32,
+    /// How many there are in the period up to it, its own among them. The file's size bounds it.
+    by: u32,
 }
 
 impl Trace {
@@ -80,14 +80,16 @@ impl Trace {
         for (line, number) in (1..).zip(text.split(|byte| *byte == b'\n')) {
             let millisecond =
                 next(number, last).map_err(|wrong| Errors::of_file(file, &Place::Line(line), wrong))?;
-            match slots.last_mut().filter(|slot| slot.millisecond == millisecond) {
-                Some(slot) => slot.count += 1,
-                None => slots.push(Slot { millisecond, count: 1 }),
+            match slots.last_mut() {
+                Some(slot) if slot.millisecond == millisecond => slot.by += 1,
+                before => {
+                    let by = before.map_or(0, |slot| slot.by) + 1;
+                    slots.push(Slot { millisecond, by });
+                }
             }
             last = millisecond;
         }
-        let total = slots.iter().map(|slot| u64::from(slot.count)).sum();
-        let trace = Trace { slots: slots.into(), total };
+        let trace = Trace { slots: slots.into() };
         trace.check().map_err(|wrong| Errors::of_file(file, &Place::File, wrong))?;
         Ok(trace)
     }
@@ -112,13 +114,22 @@ impl Trace {
 
     /// How many opportunities there are in a period.
     pub fn opportunities_in_period(&self) -> u64 {
-        self.total
+        self.slots.last().map_or(0, |slot| u64::from(slot.by))
+    }
+
+    /// How many opportunities there are from the start up to a moment, those at that moment too.
+    pub fn opportunities_by(&self, after: Duration) -> u64 {
+        let period = self.period().as_nanos().max(1);
+        let (laps, rest) = (after.as_nanos() / period, after.as_nanos() % period);
+        let begun = self.slots.partition_point(|slot| u64::from(slot.millisecond) * 1_000_000 <= rest);
+        let within = begun.checked_sub(1).map_or(0, |last| u64::from(self.slots[last].by));
+        laps * self.opportunities_in_period() + within
     }
 
     /// The rate over whole periods, rounded down to a whole bit per second.
     pub fn average_rate(&self) -> Rate {
         // The file's size bounds the product: 16 million opportunities are less than 2^58 bit ms/s.
-        let bits = self.total * OPPORTUNITY.get() * 8 * 1000;
+        let bits = self.opportunities_in_period() * OPPORTUNITY.get() * 8 * 1000;
         Rate::from_bps(bits / (self.period().as_nanos() / 1_000_000).max(1))
     }
 
@@ -166,10 +177,11 @@ impl Iterator for Opportunities {
 
     fn next(&mut self) -> Option<(Duration, u32)> {
         let slot = self.trace.slots[self.next];
+        let before = self.next.checked_sub(1).map_or(0, |last| self.trace.slots[last].by);
         let at = self.begin + Duration::from_millis(u64::from(slot.millisecond));
         self.next += 1;
         self.wrap();
-        Some((at, slot.count))
+        Some((at, slot.by - before))
     }
 }
 

@@ -24,8 +24,8 @@ pub const MAX_STEPS: usize = 10_000;
 section! {
     /// How a link differs from one of constant rate that loses nothing.
     pub struct Variation {
-        /// Changes of the rate: from `at` on, after the start of the run, it is `rate`. Room given as a time,
-        /// and utilization, still refer to the `rate` of the link.
+        /// Changes of the rate: from `at` on, after the start of the run, it is `rate`. Room given as a time
+        /// still refers to the `rate` of the link; utilization refers to the rates in force.
         steps: Vec<Step> = list("constant rate", MAX_STEPS, such(STEP, |_: &Step| true));
         /// A file that says when the link may send: on each line a whole number of milliseconds, never less
         /// than on the line above, at which 1500 bytes may be sent, by the link's accounting. It repeats with

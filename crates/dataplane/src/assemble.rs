@@ -12,7 +12,7 @@ use rtrb::Producer;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::marker::PhantomData;
 use weir_aqm::{Algorithm, Aqm};
-use weir_config::{AqmConfig, Channel, Trace, Upstream};
+use weir_config::{AqmConfig, Capacity, Channel, Trace, Upstream, Variation};
 use weir_measure::Settled;
 use weir_measure::{Status, Window};
 use weir_queue::{Fifos, Limits, Managed, OfItsOwn, OverAny, Shaper};
@@ -81,6 +81,12 @@ impl DirectionSetup {
     /// The link's rate, or that of its trace on average; `None` if it is not shaped.
     pub(crate) fn rate(&self) -> Option<Rate> {
         self.channel.link.rate.or_else(|| self.trace().map(Trace::average_rate))
+    }
+
+    pub(crate) fn capacity(&self) -> Capacity {
+        let usual = Variation::default();
+        let variation = self.impairments.as_ref().map_or(&usual, |impairments| &impairments.variation);
+        Capacity::new(self.rate(), variation)
     }
 
     pub(crate) fn limits(&self) -> Limits {

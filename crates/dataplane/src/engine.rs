@@ -21,12 +21,12 @@ use crate::{Error, Mode, Received, privileges};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_aqm::Sample;
-use weir_config::SenseConfig;
+use weir_config::{CapacitySince, SenseConfig};
 use weir_measure::result::{HostJitter, LinkSample, LinkSummary, SteeringEvent, UsersSummary};
-use weir_measure::{Distribution, Octaves, Window};
+use weir_measure::{Distribution, Octaves, Window, utilization};
 use weir_queue::UserNow;
 use weir_steer::Move;
-use weir_units::{Duration, Rate, Time};
+use weir_units::{Duration, Time};
 
 /// Frames taken from a port in one turn. What a frame needs is still in the cache when it is sent; with 256,
 /// a tenth fewer small frames pass.
@@ -293,29 +293,6 @@ pub struct LoopNow {
     pub changes: u64,
 }
 
-/// What a link could have sent.
-#[derive(Clone, Copy, Debug, Default)]
-struct Capacity {
-    /// Of the time before `since`, in bytes.
-    bytes: f64,
-    since: Time,
-    rate: Rate,
-}
-
-impl Capacity {
-    fn new(rate: Option<Rate>, since: Time) -> Capacity {
-        Capacity { bytes: 0.0, since, rate: rate.unwrap_or(Rate::ZERO) }
-    }
-
-    fn until(&self, now: Time) -> f64 {
-        self.bytes + self.rate.as_bps_f64() / 8.0 * now.since(self.since).as_secs_f64()
-    }
-
-    fn set_rate(&mut self, now: Time, rate: Rate) {
-        *self = Capacity { bytes: self.until(now), since: now.max(self.since), rate };
-    }
-}
-
 /// What came of a run.
 #[derive(Debug)]
 pub struct Outcome {
@@ -353,7 +330,8 @@ pub struct Loop {
     changes: mailbox::Receiver<Change>,
     changed: u64,
     /// Of each direction, since the run began.
-    capacity: [Capacity; 2],
+    /// What each link can carry since the start of the measured part.
+    capacity: [CapacitySince; 2],
     states: Producer<LoopNow>,
     /// Frames that the kernel forwarded before the loop turned.
     bypassed_before: u64,
@@ -451,8 +429,9 @@ impl Loop {
         let sensing = setup.sense.as_ref().map(|sense| Sensing::new(sense, BATCH, setup.window(origin)));
         let gaps = Distribution::default();
         // Totals leave out what lies before the measured part.
-        let from = setup.window(origin).from;
-        let capacity = [0, 1].map(|index: usize| Capacity::new(setup.directions[index].rate(), from));
+        let from = setup.window(origin).from.since(origin);
+        let capacity =
+            [0, 1].map(|index: usize| CapacitySince::new(setup.directions[index].capacity(), from));
         let looping = Loop {
             setup,
             ports,
@@ -639,7 +618,7 @@ impl Loop {
     /// Puts the change into force that somebody sent, if there is one.
     #[inline]
     fn take_change(&mut self, now: Time) {
-        let Loop { changes, changed, pipes, capacity, setup, .. } = self;
+        let Loop { changes, changed, pipes, capacity, setup, origin, .. } = self;
         let before = *changed;
         changes.open(|change| {
             change.applied = Some(now);
@@ -650,7 +629,7 @@ impl Loop {
             for (index, direction) in change.directions.iter_mut().enumerate() {
                 pipes[index].change(now, direction);
                 if let Some(rate) = direction.rate {
-                    capacity[index].set_rate(now, rate);
+                    capacity[index].set_rate(now.since(*origin), rate);
                 }
             }
             setup.keep_forwarding = change.keep_forwarding.unwrap_or(setup.keep_forwarding);
@@ -667,7 +646,8 @@ impl Loop {
         let state = LoopNow {
             t_s: seconds(now, self.origin),
             directions: [0, 1].map(|index: usize| self.pipes[index].now(now)),
-            capacity_bytes: self.capacity.map(|capacity| capacity.until(now)),
+            capacity_bytes: [0, 1]
+                .map(|index: usize| self.capacity[index].bits(now.since(self.origin)) / 8.0),
             lost_before_queue: [0, 1].map(|index| self.ports.ports[index].lost()),
             bypassed: self.ports.bypassed().saturating_sub(self.bypassed_before),
             gaps: self.gaps_told,
@@ -854,11 +834,12 @@ impl Loop {
         let users = self.pipes[index].user_counters();
         let meter = self.pipes[index].meter();
         let Signals { drops, overflows, filtered, marks } = meter.signals(&counters);
-        // The rate at the end; what could have been sent is counted at the rates that were in force.
-        let rate_bps =
-            setup.rate().map(|rate| if self.changed > 0 { self.capacity[index].rate } else { rate });
-        let rate_bps = rate_bps.map(|rate| rate.as_bps_f64());
-        let capacity_bps = self.capacity[index].until(end) * 8.0 / measured.as_secs_f64().max(1e-9);
+        // The rate at the end, where somebody changed it; what could have been sent is counted at the rates
+        // that were in force.
+        let capacity = &self.capacity[index];
+        let rate_bps = setup.rate().map(|rate| capacity.rate().unwrap_or(rate).as_bps_f64());
+        let window = self.setup.window(self.origin);
+        let capacity_bps = capacity.mean_bps(window.until.min(end).since(self.origin));
         let (packets, bytes) = meter.delivered;
         let (samples_lost, moves_lost) = meter.lost();
         let delivered_bps = bytes as f64 * 8.0 / measured.as_secs_f64().max(1e-9);
@@ -882,8 +863,7 @@ impl Loop {
             accounting: setup.channel.link.counting().to_string(),
             packets,
             bytes,
-            utilization: rate_bps
-                .map_or(0.0, |rate| delivered_bps / if self.changed > 0 { capacity_bps } else { rate }),
+            utilization: utilization(delivered_bps, capacity_bps),
             delay_ms: meter.sojourn.spread_ms(),
             delay_by_class_ms: meter.sojourn.by_class_ms(),
             drops,
@@ -895,7 +875,7 @@ impl Loop {
             upstream,
             users: users.map(UsersSummary::of),
             flows: None,
-            phases: meter.phases(end, setup.rate()),
+            phases: meter.phases(end, &setup.capacity()),
             sensing: sensing.map(Sensing::summary),
         }
     }
@@ -943,15 +923,17 @@ fn build_pipes(
         let (sample_ring, samples) = RingBuffer::new(SAMPLES);
         let (move_ring, moves) = RingBuffer::new(MOVES);
         let (rtt_ring, rtts) = RingBuffer::new(if setup.directions[index].tells_rtts { RTTS } else { 0 });
+        let direction = &setup.directions[index];
+        let measured = setup.window(origin);
         let assemble = Assemble {
-            setup: &setup.directions[index],
+            setup: direction,
             // A frame goes out at the other port.
             longest: longest[1 - index],
-            meter: Meter::new(origin, setup.window(origin), &setup.directions[index].settled, sample_ring),
+            meter: Meter::new(origin, measured, &direction.settled, direction.capacity(), sample_ring),
             moves: Some(Moves { ring: move_ring, lost: 0 }),
             rtts: Some(rtt_ring),
             origin,
-            measured: setup.window(origin),
+            measured,
             // The run may begin later than the link: packets pass from now on.
             now: clock(),
             seed: index as u64,

@@ -2,6 +2,7 @@
 
 use rtrb::Producer;
 use weir_aqm::Packet;
+use weir_config::{Capacity, CapacitySince};
 use weir_measure::Settled;
 use weir_measure::result::{LinkSample, Phase};
 use weir_measure::{Distribution, Octaves, Sampler, Sojourns, Status, Window};
@@ -57,6 +58,9 @@ pub struct Meter {
     moves_lost: u64,
     samples: Producer<LinkSample>,
     samples_lost: u64,
+    /// When the run begins, and what the link can carry since the last sample.
+    origin: Time,
+    capacity: CapacitySince,
 }
 
 /// What a queue did in the measured part of a run.
@@ -74,7 +78,13 @@ pub struct Signals {
 
 impl Meter {
     /// A meter that counts totals in the measured part of a run.
-    pub fn new(origin: Time, measured: Window, settled: &[Settled], samples: Producer<LinkSample>) -> Meter {
+    pub fn new(
+        origin: Time,
+        measured: Window,
+        settled: &[Settled],
+        capacity: Capacity,
+        samples: Producer<LinkSample>,
+    ) -> Meter {
         Meter {
             measured,
             edges: [None; 2],
@@ -88,6 +98,8 @@ impl Meter {
             moves_lost: 0,
             samples,
             samples_lost: 0,
+            origin,
+            capacity: CapacitySince::new(capacity, Duration::ZERO),
         }
     }
 
@@ -135,9 +147,14 @@ impl Meter {
         self.status.setpoint.map(Duration::as_millis_f64)
     }
 
-    /// The settled spans that have ended by `now`, on a link of this rate.
-    pub fn phases(&self, now: Time, rate: Option<Rate>) -> Vec<Phase> {
-        self.sampler.phases(now, rate)
+    /// The settled spans that have ended by `now`, on a link that can carry so much.
+    pub fn phases(&self, now: Time, capacity: &Capacity) -> Vec<Phase> {
+        self.sampler.phases(now, &|from, until| capacity.mean_bps(from, until))
+    }
+
+    /// Somebody changes the rate of the link.
+    pub fn set_rate(&mut self, now: Time, rate: Rate) {
+        self.capacity.set_rate(now.since(self.origin), rate);
     }
 
     /// Rows and moves that nobody fetched in time.
@@ -148,7 +165,8 @@ impl Meter {
     /// Closes a period.
     pub fn sample(&mut self, now: Time, backlog: Bytes, standing: Standing, counters: &Counters) {
         let Standing { status, moves_lost } = standing;
-        let row = self.sampler.row(now, backlog, &status, counters);
+        let capacity = self.capacity.take_mean_bps(now.since(self.origin));
+        let row = self.sampler.row(now, backlog, &status, counters, capacity);
         if self.samples.push(row).is_err() {
             self.samples_lost += 1;
         }

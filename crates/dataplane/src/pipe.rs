@@ -567,6 +567,7 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
             std::mem::swap(classes, &mut made.classes);
         }
         if let Some(rate) = change.rate {
+            self.meter.set_rate(now, rate);
             self.set_rate(rate);
         }
         if let Some(remarks) = change.remarks {

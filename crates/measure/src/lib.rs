@@ -37,7 +37,7 @@ pub use fairness::jain;
 pub use frames::Frames;
 pub use order::{median, quantile, spread};
 pub use outcome::Requirements;
-pub use phases::{Phases, Settled};
+pub use phases::{CapacityBetween, Phases, Settled, utilization};
 pub use player::Played;
 pub use sampler::{Sampler, Status};
 pub use streams::{Judged, Pool, Received, Shown, Stream};

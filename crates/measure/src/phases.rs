@@ -1,14 +1,14 @@
-//! The spans of a run in which the number of flows stays, and how a link stood in each.
+//! The spans of a run in which the number of flows and the rate of a link stay, and how it stood in each.
 //!
-//! When flows start or stop, a queue needs a while to follow, and TCP longer. A mean over the whole run mixes
-//! both; the later half of each span says how it settled.
+//! When flows start or stop, or the rate changes, a queue needs a while to follow, and TCP longer. A mean
+//! over the whole run mixes both; the later half of each span says how it settled.
 
 use crate::distribution::Distribution;
 use crate::result::Phase;
-use weir_units::{Bytes, Duration, Rate, Time};
+use weir_units::{Bytes, Duration, Time};
 
-/// The later half of a span in which no group of flows starts or stops. Times count from the start of the
-/// run.
+/// The later half of a span in which no group of flows starts or stops and the rate stays. Times count from
+/// the start of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settled {
     from: Duration,
@@ -28,6 +28,14 @@ impl Settled {
     pub fn flows(&self) -> u32 {
         self.flows
     }
+}
+
+/// The mean capacity of a link between two moments after the start of the run, in bit/s; none without a rate.
+pub type CapacityBetween<'a> = &'a dyn Fn(Duration, Duration) -> Option<f64>;
+
+/// Delivered rate divided by the capacity; 0 where there is none.
+pub fn utilization(delivered_bps: f64, capacity_bps: Option<f64>) -> f64 {
+    capacity_bps.filter(|capacity| *capacity > 0.0).map_or(0.0, |capacity| delivered_bps / capacity)
 }
 
 /// What left a link in each settled span.
@@ -76,23 +84,23 @@ impl Phases {
         self.begins = self.beginning();
     }
 
-    /// The spans that have ended by `now`, on a link of this rate.
-    pub fn ended(&self, now: Time, rate: Option<Rate>) -> Vec<Phase> {
-        let Some(rate) = rate.filter(|rate| rate.as_bps() > 0) else { return Vec::new() };
+    /// The spans that have ended by `now`, on a link that has this capacity; none without one.
+    pub fn ended(&self, now: Time, capacity: CapacityBetween<'_>) -> Vec<Phase> {
         let ended = self.spans.iter().filter(|(span, ..)| self.origin + span.until <= now);
         let phase = |(span, bytes, sojourns): &(Settled, u64, Distribution)| {
             let delay = sojourns.spread_ms();
             let seconds = (span.until - span.from).as_secs_f64();
-            Phase {
+            let capacity_bps = capacity(span.from, span.until)?;
+            Some(Phase {
                 from_s: span.from.as_secs_f64(),
                 to_s: span.until.as_secs_f64(),
                 flows: span.flows,
-                utilization: *bytes as f64 * 8.0 / seconds / rate.as_bps_f64(),
+                utilization: utilization(*bytes as f64 * 8.0 / seconds, Some(capacity_bps)),
                 delay_mean_ms: delay.mean,
                 delay_p95_ms: delay.p95,
-            }
+            })
         };
-        ended.map(phase).collect()
+        ended.filter_map(phase).collect()
     }
 }
 
@@ -108,7 +116,7 @@ mod tests {
     }
 
     const ORIGIN: Time = Time::from_nanos(5_000_000_000);
-    const RATE: Option<Rate> = Some(Rate::from_bps(8000));
+    const RATE: CapacityBetween<'static> = &|_, _| Some(8000.0);
 
     /// A packet of so many bytes each second, at the middle of it, each a millisecond longer in the queue.
     fn measured(bytes: &[u64]) -> Phases {
@@ -143,7 +151,7 @@ mod tests {
         };
         let end = ORIGIN + Duration::from_secs(8);
         assert_eq!(phases.ended(end, RATE).into_iter().map(rounded).collect::<Vec<_>>(), expected);
-        assert!(phases.ended(end, None).is_empty(), "a link without a rate has no utilization");
+        assert!(phases.ended(end, &|_, _| None).is_empty(), "a link without a rate has no utilization");
     }
 
     #[test]

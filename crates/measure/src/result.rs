@@ -52,7 +52,8 @@ pub struct LinkSummary {
     pub packets: u64,
     /// Bytes delivered in the measured part, by the link's accounting.
     pub bytes: u64,
-    /// Delivered rate divided by the configured rate; 0 when unshaped.
+    /// Delivered rate divided by what the link could have carried, which is the configured rate where that
+    /// does not change; 0 when unshaped.
     pub utilization: f64,
     /// Queueing delay (sojourn time) of the delivered packets.
     pub delay_ms: Spread,
@@ -86,8 +87,8 @@ pub struct LinkSummary {
     /// Flows that send data over this link, where the scenario tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
-    /// How the link stood in each span of the run in which the number of flows stays; empty where it
-    /// always does, and on links without a rate.
+    /// How the link stood in each span of the run in which the number of flows and its rate stay; empty where
+    /// they always do, and on links without a rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
 }
@@ -272,7 +273,8 @@ impl Sensing {
     }
 }
 
-/// The later half of a span of the run in which no flows start or stop: how the link settled.
+/// The later half of a span of the run in which no flows start or stop and the rate of the link stays: how
+/// it settled.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Phase {
     /// Its beginning, in seconds after the start of the run.
@@ -281,7 +283,7 @@ pub struct Phase {
     pub to_s: f64,
     /// The number of flows.
     pub flows: u32,
-    /// Delivered rate divided by the configured rate.
+    /// Delivered rate divided by what the link could have carried.
     pub utilization: f64,
     /// Mean sojourn time of the delivered packets, in milliseconds.
     pub delay_mean_ms: f64,
@@ -396,6 +398,11 @@ pub struct LinkSample {
     /// Share of the period in which the virtual queue was in charge and empty, 0 to 1. What lies between the
     /// last arrival of a period and its end counts in the next.
     pub virtual_empty: f64,
+    /// What the link could have carried in the period, in bit/s by its accounting: its rate, the mean of its
+    /// steps, or the opportunities of its trace; of a link on a shared medium, while the others are silent.
+    /// NaN (in JSON null) where it has no rate.
+    #[serde(with = "nan_as_null")]
+    pub capacity_bps: f64,
 }
 
 /// One row of the flows' sample table, from the sender's kernel (`tcp_info`).

@@ -1,6 +1,6 @@
 //! A row of samples of a link each period, the same in every arm.
 
-use crate::phases::{Phases, Settled};
+use crate::phases::{CapacityBetween, Phases, Settled};
 use crate::result::{LinkSample, Phase};
 use weir_queue::Counters;
 use weir_steer::{Helm, Observer, SteeringLaw};
@@ -67,9 +67,9 @@ impl Sampler {
         }
     }
 
-    /// The settled spans that have ended by `now`, on a link of this rate.
-    pub fn phases(&self, now: Time, rate: Option<Rate>) -> Vec<Phase> {
-        self.phases.ended(now, rate)
+    /// The settled spans that have ended by `now`, on a link that has this capacity between two moments.
+    pub fn phases(&self, now: Time, capacity: CapacityBetween<'_>) -> Vec<Phase> {
+        self.phases.ended(now, capacity)
     }
 
     /// When the last period ended.
@@ -86,8 +86,15 @@ impl Sampler {
         self.period.delay_max = self.period.delay_max.max(sojourn.as_nanos());
     }
 
-    /// Closes a period.
-    pub fn row(&mut self, now: Time, backlog: Bytes, status: &Status, counters: &Counters) -> LinkSample {
+    /// Closes a period, in which the link had this mean capacity in bit/s, if it has a rate.
+    pub fn row(
+        &mut self,
+        now: Time,
+        backlog: Bytes,
+        status: &Status,
+        counters: &Counters,
+        capacity_bps: Option<f64>,
+    ) -> LinkSample {
         let span = now.since(self.last).as_secs_f64().max(1e-9);
         let (before, period) = (self.before, self.period);
         let rate = |after: u64, before: u64| (after - before) as f64 * 8.0 / span;
@@ -110,6 +117,7 @@ impl Sampler {
             virtual_backlog_bytes: virtual_backlog.get(),
             virtual_rate_bps: virtual_rate.as_bps_f64(),
             virtual_empty: (empty_s / span).min(1.0),
+            capacity_bps: capacity_bps.unwrap_or(f64::NAN),
         }
     }
 }

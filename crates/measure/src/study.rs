@@ -5,6 +5,7 @@ use crate::applications::{Calls, Datagrams, Realtimes, Videos};
 use crate::distribution::Quantiles;
 use crate::fairness::jain;
 use crate::order::spread;
+use crate::phases::utilization;
 use crate::result::{LinkSample, Phase, Spread};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,7 @@ pub struct Study {
     /// Fairness of the flows at each link over each time scale.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fairness: Vec<FairnessOver>,
-    /// How long each link took to settle after flows started or stopped.
+    /// How long each link took to settle after flows started or stopped, or its rate changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub convergence: Vec<Convergence>,
     /// Calls of each group of flows, with delay, jitter, loss and opinion score.
@@ -235,7 +236,7 @@ pub fn fairness_over(flows: &[&[u32]], from: usize, until: usize, scale: usize) 
     (n > 0).then(|| [mean, indices[(n - 1) / 20], indices[0], n as f64])
 }
 
-/// How long a link took to settle in a span of the run in which the number of flows stays.
+/// How long a link took to settle in a span of the run in which the number of flows and its rate stay.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Convergence {
     /// Index of the link in the summary.
@@ -259,9 +260,8 @@ const UTILIZATION_NEAR: f64 = 0.05;
 /// What leaves its settled mean in the last part of a span has not settled.
 const DECIDED: f64 = 0.75;
 
-/// How long the link with these samples took to settle in the span of a phase, on a link of that rate in
-/// bit/s.
-pub fn convergence(link: u32, samples: &[LinkSample], phase: &Phase, rate_bps: f64) -> Convergence {
+/// How long the link with these samples took to settle in the span of a phase.
+pub fn convergence(link: u32, samples: &[LinkSample], phase: &Phase) -> Convergence {
     // A phase is the later half of its span.
     let at_s = 2.0 * phase.from_s - phase.to_s;
     let length = phase.to_s - at_s;
@@ -271,7 +271,8 @@ pub fn convergence(link: u32, samples: &[LinkSample], phase: &Phase, rate_bps: f
     let near = |rows: &[&LinkSample]| {
         let n = rows.len() as f64;
         let delay = rows.iter().map(|r| r.delay_mean_ms).sum::<f64>() / n;
-        let used = rows.iter().map(|r| r.delivered_bps).sum::<f64>() / n / rate_bps;
+        let sum = |of: fn(&LinkSample) -> f64| rows.iter().map(|r| of(r)).sum::<f64>();
+        let used = utilization(sum(|r| r.delivered_bps), Some(sum(|r| r.capacity_bps)));
         let apart = (delay - phase.delay_mean_ms).abs();
         apart <= (DELAY_NEAR.0 * phase.delay_mean_ms).max(DELAY_NEAR.1)
             && (used - phase.utilization).abs() <= UTILIZATION_NEAR
@@ -357,16 +358,17 @@ mod tests {
         let samples = |delay: &dyn Fn(f64) -> f64| -> Vec<LinkSample> {
             let row = |i: u32| {
                 let t_s = f64::from(i) / 10.0;
-                LinkSample { t_s, delivered_bps: 0.9e6, delay_mean_ms: delay(t_s), ..LinkSample::default() }
+                let (delay_mean_ms, capacity_bps) = (delay(t_s), 1e6);
+                LinkSample { t_s, delivered_bps: 0.9e6, capacity_bps, delay_mean_ms, ..LinkSample::default() }
             };
             (1..=300).map(row).collect()
         };
-        let told = |delay: &dyn Fn(f64) -> f64| convergence(0, &samples(delay), &phase, 1e6).settled_s;
+        let told = |delay: &dyn Fn(f64) -> f64| convergence(0, &samples(delay), &phase).settled_s;
         // The span begins at 10 s.
         let after = told(&|t| if t < 13.0 { 40.0 } else { 10.0 }).unwrap();
         assert!((2.9..=3.5).contains(&after), "{after}");
         assert_eq!(told(&|_| 10.5), Some(0.0));
         assert_eq!(told(&|t| if (t * 10.0) as u32 % 20 < 10 { 30.0 } else { 0.0 }), None, "it swings");
-        assert_eq!(convergence(0, &[], &phase, 1e6).settled_s, None);
+        assert_eq!(convergence(0, &[], &phase).settled_s, None);
     }
 }

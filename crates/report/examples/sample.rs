@@ -142,6 +142,7 @@ fn sample(dice: &mut Dice, aqm: &str, t: f64, flows: f64, setpoint: f64) -> Link
         virtual_backlog_bytes: if virtual_queue { (4e6 * dice.next()) as u64 } else { 0 },
         virtual_empty: if virtual_queue { 0.1 * dice.next() } else { 0.0 },
         virtual_rate_bps: if virtual_queue { RATE * 0.97 } else { 0.0 },
+        capacity_bps: RATE,
     }
 }
 

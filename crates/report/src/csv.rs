@@ -65,6 +65,33 @@ pub fn read_link_samples(text: &str) -> Result<Vec<LinkSample>, ReadError> {
     read_table(text)
 }
 
+/// Reads of what [`samples_of_links`] wrote the links that are wanted, in the order of the table.
+pub fn read_samples_of_links(
+    text: &str,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, Vec<LinkSample>)>, ReadError> {
+    let (head, rows) = text.split_once('\n').unwrap_or((text, ""));
+    let expected = format!("link,{}", LinkSample::HEADER.join(","));
+    if head.trim_end() != expected {
+        return Err(ReadError { line: 1, problem: format!("the header must be `{expected}`") });
+    }
+    let mut links: Vec<(String, Vec<LinkSample>)> = Vec::new();
+    // Names of links are words, so that no field has quotes or more than one line.
+    for (line, row) in (2..).zip(rows.lines()) {
+        let (name, rest) = row.split_once(',').unwrap_or((row, ""));
+        if !is_wanted(name) {
+            continue;
+        }
+        let fields: Vec<String> = rest.split(',').map(String::from).collect();
+        let sample = read_row(line, &fields)?;
+        match links.last_mut() {
+            Some((last, samples)) if last == name => samples.push(sample),
+            _ => links.push((name.to_string(), vec![sample])),
+        }
+    }
+    Ok(links)
+}
+
 /// Reads what [`flow_samples`] wrote.
 pub fn read_flow_samples(text: &str) -> Result<Vec<FlowSample>, ReadError> {
     read_table(text)
@@ -200,7 +227,7 @@ macro_rules! columns {
 }
 
 columns!(LinkSample: t_s, arrived_bps, delivered_bps, delay_mean_ms, delay_max_ms, backlog_bytes, setpoint_ms,
-    drops, overflows, marks, table_state, virtual_backlog_bytes, virtual_rate_bps, virtual_empty);
+    drops, overflows, marks, table_state, virtual_backlog_bytes, virtual_rate_bps, virtual_empty, capacity_bps);
 columns!(FlowSample: t_s, flow, cwnd, ssthresh, rtt_us, rttvar_us, retransmits, bytes_acked, delivery_bps);
 columns!(SteeringEvent: t_s, link, rule, from, to, unit, measured);
 

@@ -44,6 +44,9 @@ impl Tone {
     }
 }
 
+/// Name of the series of what the link could have carried.
+pub(crate) const CAPACITY: &str = "capacity";
+
 /// One line of a panel. Values that are missing are NaN.
 pub(crate) struct Series {
     pub(crate) name: &'static str,
@@ -171,13 +174,24 @@ impl<'a> LinkView<'a> {
             let rate = |s: &LinkSample| if s.virtual_rate_bps > 0.0 { s.virtual_rate_bps } else { f64::NAN };
             series.push(stepped(self.series("virtual rate", Tone::Second, rate)));
         }
+        let varies = self.capacity_varies();
+        if varies {
+            series.push(self.series(CAPACITY, Tone::Third, |s| s.capacity_bps));
+        }
         Panel {
             kind: Kind::Throughput,
             title: "Throughput",
             unit: "bit/s".to_string(),
             series,
-            limits: self.rate_limits(),
+            // Lines of a rate that is not in force would mislead.
+            limits: if varies { Vec::new() } else { self.rate_limits() },
         }
+    }
+
+    /// Whether the link did not have the same capacity all the time.
+    fn capacity_varies(&self) -> bool {
+        let told = self.samples.iter().map(|s| &s.capacity_bps);
+        extent(told).is_some_and(|(least, most)| most - least > 1e-6 * most)
     }
 
     fn rate_limits(&self) -> Vec<Limit> {
@@ -323,6 +337,7 @@ pub(crate) fn rate_text(bps: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_measure::result::Summary;
 
     #[test]
     fn flows_are_counted_between_their_samples() {
@@ -331,6 +346,23 @@ mod tests {
         let (t, v) = active_flows(&samples);
         assert_eq!(t, [0.0, 2.0, 5.0, 10.0]);
         assert_eq!(v, [2.0, 3.0, 2.0, 2.0]);
+    }
+
+    #[test]
+    fn a_capacity_that_varies_is_drawn_and_a_constant_one_is_a_line() {
+        let sample = |t_s, capacity_bps| LinkSample { t_s, capacity_bps, ..LinkSample::default() };
+        let of = |capacities: [f64; 3]| {
+            let samples = (1..).zip(capacities).map(|(t, bps)| sample(f64::from(t), bps)).collect();
+            let link = LinkSummary { rate_bps: Some(9e6), ..LinkSummary::default() };
+            let summary = Summary { links: vec![link], ..Summary::default() };
+            let recording = Recording { summary, link_samples: vec![samples], ..Recording::default() };
+            let panel = LinkView::new(&recording, 0, Policy::default()).throughput_unscaled();
+            let drawn = panel.series.into_iter().find(|s| s.name == CAPACITY).map(|s| s.v);
+            (drawn, panel.limits.iter().map(|l| l.value).collect::<Vec<_>>())
+        };
+        assert_eq!(of([9e6, 9e6, 9e6]), (None, vec![9e6]));
+        assert_eq!(of([f64::NAN; 3]), (None, vec![9e6]));
+        assert_eq!(of([9e6, 0.0, 4e6]), (Some(vec![9e6, 0.0, 4e6]), vec![]));
     }
 
     #[test]

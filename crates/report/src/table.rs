@@ -104,7 +104,7 @@ pub fn results<'a>(runs: impl IntoIterator<Item = &'a Summary>, paint: Paint) ->
     }
     let mut text = render(&COLUMNS, &rows, paint);
     if !phases.is_empty() {
-        text.push_str("\nLater half of each span with the same flows\n");
+        text.push_str("\nLater half of each span with the same flows and rate\n");
         text.push_str(&render(&PHASE_COLUMNS, &phases, paint));
     }
     if !classes.is_empty() {

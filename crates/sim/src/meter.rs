@@ -5,11 +5,12 @@
 //! resolution.
 
 use crate::discipline::LinkQueue;
+use weir_config::Capacity;
 use weir_measure::Settled;
 use weir_measure::result::{LinkSample, Phase};
 use weir_measure::{Sampler, Sojourns, Window};
 use weir_queue::Counters;
-use weir_units::{Bytes, Duration, Ecn, Rate, Time};
+use weir_units::{Bytes, Duration, Ecn, Time};
 
 /// Measures one link.
 pub struct LinkMeter {
@@ -21,6 +22,7 @@ pub struct LinkMeter {
     sojourn: Sojourns,
     sampler: Sampler,
     samples: Vec<LinkSample>,
+    capacity: Capacity,
 }
 
 /// Totals of the measured part.
@@ -42,7 +44,13 @@ pub struct Totals {
 
 impl LinkMeter {
     /// A meter with room for `rows` samples; of `many` links one that takes memory when it needs it.
-    pub fn new(window: Window, settled: &[Settled], rows: usize, many: bool) -> LinkMeter {
+    pub fn new(
+        window: Window,
+        settled: &[Settled],
+        capacity: Capacity,
+        rows: usize,
+        many: bool,
+    ) -> LinkMeter {
         LinkMeter {
             window,
             edges: [None; 2],
@@ -51,6 +59,7 @@ impl LinkMeter {
             sojourn: if many { Sojourns::growing() } else { Sojourns::default() },
             sampler: Sampler::new(Time::ZERO, settled),
             samples: Vec::with_capacity(rows),
+            capacity,
         }
     }
 
@@ -93,9 +102,14 @@ impl LinkMeter {
         &self.sojourn
     }
 
-    /// The settled spans that have ended by `now`, on a link of this rate.
-    pub fn phases(&self, now: Time, rate: Option<Rate>) -> Vec<Phase> {
-        self.sampler.phases(now, rate)
+    /// The settled spans that have ended by `now`.
+    pub fn phases(&self, now: Time) -> Vec<Phase> {
+        self.sampler.phases(now, &|from, until| self.capacity.mean_bps(from, until))
+    }
+
+    /// The mean capacity in a part of the run, in bit/s; none without a rate.
+    pub fn capacity_bps(&self, part: Window) -> Option<f64> {
+        mean_between(&self.capacity, part.from, part.until)
     }
 
     /// The rows so far.
@@ -115,7 +129,12 @@ impl LinkMeter {
     /// Closes a period.
     pub fn sample(&mut self, now: Time, queue: &mut dyn LinkQueue) {
         let status = queue.status(now);
-        let row = self.sampler.row(now, queue.backlog(), &status, queue.counters());
+        let capacity = mean_between(&self.capacity, self.sampler.last(), now);
+        let row = self.sampler.row(now, queue.backlog(), &status, queue.counters(), capacity);
         self.samples.push(row);
     }
+}
+
+fn mean_between(capacity: &Capacity, from: Time, until: Time) -> Option<f64> {
+    capacity.mean_bps(from.since(Time::ZERO), until.since(Time::ZERO))
 }

@@ -21,7 +21,7 @@ use crate::tap::Tap;
 use crate::time_tree::TimeTree;
 use crate::turns::Turns;
 use crate::wheel::Wheel;
-use weir_config::{ExtraDelay, NetworkLink, Traffic};
+use weir_config::{Capacity, ExtraDelay, NetworkLink, Traffic};
 use weir_measure::result::FlowSample;
 use weir_measure::{Played, Pool, Settled, Window};
 use weir_queue::memory;
@@ -147,14 +147,13 @@ impl<T: Tap> Simulation<T> {
     pub fn new(setup: NetworkSetup<'_>, tap: T) -> Result<Simulation<T>, Error> {
         let rows = setup.window.until.as_nanos() / setup.sample.as_nanos().max(1) + 1;
         let many = setup.links.len() > MANY_LINKS;
-        let link = |(link, settled): (&NetworkLink, &Vec<Settled>)| {
-            Link::new(
-                link,
-                setup.seed,
-                LinkMeter::new(setup.window, settled, rows.min(1 << 20) as usize, many),
-            )
+        let rows = rows.min(1 << 20) as usize;
+        let link = |((link, settled), capacity): ((&NetworkLink, &Vec<Settled>), Capacity)| {
+            let meter = LinkMeter::new(setup.window, settled, capacity, rows, many);
+            Link::new(link, setup.seed, meter)
         };
-        let mut links = setup.links.iter().zip(&setup.settled).map(link).collect::<Result<Vec<_>, _>>()?;
+        let described = setup.links.iter().zip(&setup.settled).zip(Capacity::of_links(setup.links));
+        let mut links = described.map(link).collect::<Result<Vec<_>, _>>()?;
         let has_turns =
             share_media(&mut links, setup.links, setup.seed) || links.iter().any(|link| link.is_paced);
         let mut simulation = Simulation {

@@ -13,7 +13,7 @@ use weir_measure::result::{
     FlowSummary, LinkSummary, Progress, Recording, Sensing, SteeringEvent, Summary, Transfers, UsersSummary,
 };
 use weir_measure::study::{self, Completion, Distributed, Kind, Study};
-use weir_measure::{Quantiles, Window};
+use weir_measure::{Quantiles, Window, utilization};
 use weir_sense::probe::State;
 use weir_units::{Duration, Time};
 
@@ -214,8 +214,7 @@ fn study<T: Tap>(
     let mut convergence = Vec::new();
     let links = recording.summary.links.iter().zip(&recording.link_samples).enumerate();
     for (number, (link, samples)) in links {
-        let rate = link.rate_bps.unwrap_or(0.0);
-        convergence.extend(link.phases.iter().map(|p| study::convergence(number as u32, samples, p, rate)));
+        convergence.extend(link.phases.iter().map(|p| study::convergence(number as u32, samples, p)));
     }
     let mut distributions: Vec<Distributed> = simulation
         .links()
@@ -292,7 +291,7 @@ fn link_summary(setup: &NetworkLink, link: &Link, window: Window) -> LinkSummary
         accounting: setup.counting.to_string(),
         packets: totals.packets,
         bytes: totals.bytes,
-        utilization: if rate_bps > 0.0 { delivered_bps / rate_bps } else { 0.0 },
+        utilization: utilization(delivered_bps, link.meter.capacity_bps(window)),
         delay_ms: link.meter.sojourn().spread_ms(),
         delay_by_class_ms: link.meter.sojourn().by_class_ms(),
         drops: totals.drops,
@@ -305,7 +304,7 @@ fn link_summary(setup: &NetworkLink, link: &Link, window: Window) -> LinkSummary
         upstream: link.observer.as_ref().map(|observer| observer.observed()),
         users: link.queue.user_counters().map(UsersSummary::of),
         flows: None,
-        phases: link.meter.phases(window.until, Some(setup.rate)),
+        phases: link.meter.phases(window.until),
     }
 }
 

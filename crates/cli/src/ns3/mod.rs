@@ -271,6 +271,7 @@ impl Seen {
                 drops: *drops,
                 overflows: *overflows,
                 marks: *marks,
+                capacity_bps: rate,
                 ..LinkSample::default()
             };
         let summary = Summary {

@@ -12,8 +12,15 @@ use weir_report::sweep::{Fingerprint, RunRow};
 use weir_report::{FileSet, read_regular, remove_leftovers, write_atomic};
 
 /// The tables of a sweep.
-const TABLES: [&str; 6] =
-    ["INCOMPLETE", "chart.svg", "distributions.csv", "summary.csv", "table.csv", "table.parquet"];
+const TABLES: [&str; 7] = [
+    "INCOMPLETE",
+    "chart.svg",
+    "distributions.csv",
+    "histograms.csv",
+    "summary.csv",
+    "table.csv",
+    "table.parquet",
+];
 
 /// The folder with the results of a sweep.
 pub struct Store {

@@ -3,7 +3,7 @@
 use crate::log::utc;
 use crate::output::{Done, Failure, Output};
 use crate::results::FLENT;
-use crate::verbs::plot::data::run_folders;
+use crate::verbs::plot::data::{run_folders, samples};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -94,10 +94,8 @@ fn read(folder: &Path) -> Result<Recording, Failure> {
     };
     let summary: Summary = serde_json::from_str(&text(&path)?).map_err(|e| wrong(&path, &e))?;
     let mut recording = Recording::default();
-    for link in &summary.links {
-        let path = folder.join(format!("samples_{}.csv", link.name));
-        recording.link_samples.push(csv::read_link_samples(&text(&path)?).map_err(|e| wrong(&path, &e))?);
-    }
+    let names: Vec<&str> = summary.links.iter().map(|link| link.name.as_str()).collect();
+    recording.link_samples = samples(folder, &names)?;
     let path = folder.join("flows.csv");
     if path.is_file() {
         recording.flow_samples = csv::read_flow_samples(&text(&path)?).map_err(|e| wrong(&path, &e))?;

@@ -32,6 +32,8 @@ const EXAMPLES: &str = "Examples:
   weir plot out/my --y utilization --panels path.rtt         small multiples, one for each round-trip time
   weir plot out/my --kind plane                              delay over utilization, ellipses of one deviation
   weir plot out/my --kind cdf --where flows=36               needs [measure] in the scenario
+  weir plot out/my --kind cdf --series group --where flows=36
+  weir plot out/my --kind histogram --where flows=36         how often packets wait how long
   weir plot out/my --y voice_mos_mean                        what users notice: MOS, page_p95_ms, video_stalled ...
   weir plot out/my --kind cdf --quantity game                delays of datagrams; voice, realtime (frames), page
   weir plot out/sim --kind time --y delivered_bps            a run over time
@@ -69,14 +71,16 @@ struct Asked {
     /// the bootstrap, the range, or nothing.
     #[arg(long, value_enum, default_value_t)]
     interval: Interval,
-    /// Of `cdf`: what is distributed.
+    /// Of `cdf` and `histogram`: what is distributed.
     #[arg(long, value_enum, default_value_t)]
     quantity: Quantity,
-    /// Of `cdf` and `time`: the link; the first one if not given.
+    /// Of `cdf`, `histogram` and `time`: the link; the first one if not given.
     #[arg(long, value_name = "NAME")]
     link: Option<String>,
-    /// Of `cdf`: the group of flows, by the number of its table from 0; all packets if not given,
-    /// and the only group of calls, games or real-time video.
+    /// Of `cdf` and `histogram` of a sweep: the group of flows, by the number of its table from 0; all
+    /// packets if not given, and the only group of calls, games or real-time video. With `--series group` or
+    /// `--panels group` all groups are beside each other and beside the link's packets, as they are of a
+    /// single run.
     #[arg(long, value_name = "N")]
     group: Option<u32>,
     /// Width: column (88.9 mm), text (181.9 mm), or millimetres.
@@ -144,6 +148,9 @@ enum Kind {
     Plane,
     /// Distributions: the share of packets, transfers or pages that a time is enough for.
     Cdf,
+    /// The same by length of the time: the share in each of eight bins for each doubling, of all seeds
+    /// together.
+    Histogram,
     /// Samples of single runs over time.
     Time,
 }
@@ -246,14 +253,15 @@ fn described(file: &Path) -> Result<Vec<Asked>, Failure> {
 
 fn make(asked: &Asked) -> Result<Written, Failure> {
     let style = style(asked)?;
-    let mut chart = charts::chart(asked)?;
+    let (mut chart, kind) = charts::chart(asked)?;
     if let Some(name) = &asked.x_label {
         chart.x.name.clone_from(name);
     }
     if let Some(name) = &asked.y_label {
         chart.y.name.clone_from(name);
     }
-    write(&chart, &style, &asked.out)
+    let table = latex(&chart).or_else(|| latex(&charts::tabled(&chart, kind)?));
+    write(&chart, table, &style, &asked.out)
 }
 
 fn style(asked: &Asked) -> Result<Style, Failure> {
@@ -271,7 +279,7 @@ fn style(asked: &Asked) -> Result<Style, Failure> {
     Ok(Style { width_mm, height_mm: asked.height, font_pt: asked.font, title: asked.title.clone() })
 }
 
-fn write(chart: &Chart, style: &Style, out: &Path) -> Result<Written, Failure> {
+fn write(chart: &Chart, table: Option<String>, style: &Style, out: &Path) -> Result<Written, Failure> {
     if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|e| {
             format!("cannot create {}: {e}; choose another path with --out", folder.display())
@@ -280,7 +288,7 @@ fn write(chart: &Chart, style: &Style, out: &Path) -> Result<Written, Failure> {
     let drawn = draw(chart, style);
     let mut files: Vec<(&str, Vec<u8>)> =
         vec![("svg", drawn.svg.into()), ("pdf", drawn.pdf), ("csv", numbers(chart).into())];
-    files.extend(latex(chart).map(|table| ("tex", table.into())));
+    files.extend(table.map(|table| ("tex", table.into())));
     // A name with an ending of these files is meant without it; `with_extension` alone would take the end of
     // a name such as `delay.v2` for one.
     let stem = match out.extension().and_then(|ending| ending.to_str()) {

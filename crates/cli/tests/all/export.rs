@@ -98,3 +98,14 @@ fn folders_without_results_are_refused_and_several_runs_have_a_file_each() {
     let told = refused(&format!("export {} --flent", files.display()), 2);
     assert!(told.contains("no results of a run"), "{told}");
 }
+
+#[test]
+fn a_run_with_many_links_is_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let exported = exported(folder.path(), "many", MANY_LINKS);
+    assert!(std::fs::metadata(&exported).unwrap().len() > 1000);
+    if is_installed("flent") {
+        let summary = flent(&exported, "summary");
+        assert!(mean(&summary, "TCP download sum") > 50.0, "{summary}");
+    }
+}

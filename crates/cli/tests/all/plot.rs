@@ -106,6 +106,29 @@ fn planes_and_distributions_are_drawn() {
     }
     let median = |scheme: &str| of(scheme).iter().find(|p| p.1 >= 0.5).unwrap().0;
     assert!(median("FQ-CoDel") < median("Tail drop"));
+    // The table has the same quantiles.
+    let tex = text_of(&stem, "tex");
+    assert!(tex.contains("50 \\%") && tex.contains(&format!("& ${:.1}$", median("Tail drop"))), "{tex}");
+    // Groups beside each other and beside the packets of the link: there is one group, so both are the same.
+    done(&format!(
+        "plot {results} --kind cdf --where flows=3 --where path.rtt=10ms --series group --out {figure}"
+    ));
+    let csv = text_of(&stem, "csv");
+    let of_group = |group: &str| -> Vec<String> {
+        let mine = csv.lines().filter(|line| line.contains("Tail drop,") && line.contains(group));
+        mine.map(|line| line.replace(group, "")).collect()
+    };
+    assert!(of_group(",flows.0,").len() > 90 && of_group(",flows.0,") == of_group(",all,"), "{csv}");
+    // How often which delays are, over all seeds: as many packets as the runs delivered.
+    done(&format!("plot {results} --kind histogram --where flows=3 --where path.rtt=10ms --out {figure}"));
+    let csv = text_of(&stem, "csv");
+    for scheme in ["Tail drop", "FQ-CoDel"] {
+        let mine = csv.lines().filter(|line| line.contains(scheme));
+        let share: f64 = mine.map(|line| line.split(',').nth(3).unwrap().parse::<f64>().unwrap()).sum();
+        assert!((share - 100.0).abs() < 1e-6, "{scheme}: {share}");
+    }
+    let svg = text_of(&stem, "svg");
+    assert!(svg.contains(">Share of packets (%)<") && svg.contains(">Queueing delay (ms)<"), "{svg}");
     // What is not chosen is asked for.
     let told = refused(&format!("plot {results} --kind cdf --out {figure} --series queue"), 2);
     assert!(told.contains("choose a value with --where of") && told.contains("flows (1, 3)"), "{told}");
@@ -126,12 +149,73 @@ fn runs_over_time_and_figures_of_a_file() {
     let svg = text_of(&folder.path().join("rate"), "svg");
     assert!(svg.contains(">Delivered (Mbit/s)<") && svg.contains(">Time (s)<"), "{svg}");
     assert!(text_of(&folder.path().join("cdf"), "svg").contains(">Queueing delay (ms)<"));
+    let tex = text_of(&folder.path().join("rate"), "tex");
+    assert!(tex.contains(" & Mean & Least & Largest") && tex.starts_with("% Delivered (Mbit/s)"), "{tex}");
+    let histogram = folder.path().join("histogram");
+    done(&format!("plot {} --kind histogram --out {}", out.display(), histogram.display()));
+    assert!(text_of(&histogram, "csv").lines().count() > 10 && !histogram.with_extension("tex").exists());
     // A pattern of the shell may name files beside folders.
     let told = refused(&format!("plot {}/summary.json --kind time", out.display()), 2);
     assert!(told.contains("summary.json is a file: give the folder that it lies in"), "{told}");
     let wrong = file(folder.path(), "wrong.toml", "[[figure]]\nresults = [\"run\"]\nwidht = \"text\"\n");
     let told = refused(&format!("plot --from {}", wrong.display()), 2);
     assert!(told.contains("wrong.toml:3:") && told.contains("widht") && told.contains("--help"), "{told}");
+}
+
+#[test]
+fn the_capacity_of_a_link_that_varies_is_drawn_and_delivery_stays_below_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps =
+        "link.steps = [{ at = \"1s\", rate = \"60Mbit/s\" }, { at = \"2s\", rate = \"10Mbit/s\" }]\npath";
+    let scenario = file(folder.path(), "steps.toml", &SMALL.replacen("path", steps, 1));
+    let (out, stem) = (folder.path().join("run"), folder.path().join("figure"));
+    done(&format!("sim {} --out {}", scenario.display(), out.display()));
+    done(&format!("plot {} --kind time --y capacity_bps --out {}", out.display(), stem.display()));
+    assert!(text_of(&stem, "svg").contains(">Capacity (Mbit/s)<"));
+    let drawn = text_of(&stem, "csv");
+    let at = |t_s: &str| {
+        let row = drawn.lines().find(|line| line.split(',').nth(2) == Some(t_s));
+        row.unwrap_or_else(|| panic!("{t_s}: {drawn}")).split(',').nth(3).unwrap().parse::<f64>().unwrap()
+    };
+    assert!((at("1.5") - 60.0).abs() < 1e-6 && (at("2.5") - 10.0).abs() < 1e-6, "{drawn}");
+    let summary = fs::read_to_string(out.join("summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    let used = summary["links"][0]["utilization"].as_f64().unwrap();
+    assert!((0.5..=1.0).contains(&used), "{used}");
+    // The chart has the line of what varies in place of that of the rate at the start.
+    let chart = fs::read_to_string(out.join("chart.svg")).unwrap();
+    assert!(chart.contains(">capacity<") && !chart.contains(">rate<"), "{chart}");
+}
+
+#[test]
+fn one_of_many_links_is_drawn_over_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = file(folder.path(), "many.toml", MANY_LINKS);
+    let (out, stem) = (folder.path().join("run"), folder.path().join("figure"));
+    done(&format!("sim {} --out {}", scenario.display(), out.display()));
+    assert!(out.join("samples.csv").is_file() && !out.join("samples_hop20.csv").exists());
+    let draw = |link: &str| {
+        let more = format!("--kind time --y delivered_bps --link {link} --out {}", stem.display());
+        done(&format!("plot {} {more}", out.display()));
+        text_of(&stem, "csv")
+    };
+    // The file has the rows of all links; the figure those of one.
+    let (forth, back) = (draw("hop20"), draw("hop20-back"));
+    let mean = |csv: &str| {
+        let values: Vec<f64> =
+            csv.lines().skip(1).map(|l| l.split(',').nth(3).unwrap().parse().unwrap()).collect();
+        assert_eq!(values.len(), 20, "{csv}");
+        values[10..].iter().sum::<f64>() / 10.0
+    };
+    assert!(mean(&forth) > 8.0 && (0.01..2.0).contains(&mean(&back)), "{forth}{back}");
+    let told = refused(&format!("plot {} --kind time --link hop22", out.display()), 2);
+    assert!(told.contains("--link hop22:"), "{told}");
+    // A table that somebody cut is told with its line.
+    let table = fs::read_to_string(out.join("samples.csv")).unwrap();
+    fs::write(out.join("samples.csv"), format!("{}hop20,1\n", &table[..table.find('\n').unwrap() + 1]))
+        .unwrap();
+    let told = refused(&format!("plot {} --kind time --link hop20", out.display()), 2);
+    assert!(told.contains("samples.csv: CSV line 2") && told.contains("make the run again"), "{told}");
 }
 
 #[test]

@@ -282,3 +282,25 @@ fn one_socket_serves_runs_that_follow_each_other() {
     assert_eq!(code, Some(0), "{told}");
     assert!(warnings(0).contains("\\\"9Mbit/s\\\"") && warnings(1).contains("\\\"8Mbit/s\\\""), "{told}");
 }
+
+/// The link falls from 20 to 5 Mbit/s, and TCP fills it before and after. By the rate at the start the second
+/// half would have a quarter.
+#[test]
+fn a_lab_judges_its_link_by_the_rates_in_force() {
+    let steps = "buffer = \"300ms\"\nsteps = [{ at = \"5s\", rate = \"5Mbit/s\" }]";
+    let scenario = STEERED.replace("buffer = \"300ms\"", steps).replace("40s", "10s");
+    judged(|attempt| {
+        attempt.tolerates(0.05);
+        let Some(lab) = Lab::start("capacity", &scenario, &[]) else { return };
+        let (status, told) = lab.end();
+        attempt.end();
+        assert_eq!(status, Some(0), "{told}");
+        let link = &told["links"][0];
+        let number = |of: &Value, key: &str| of[key].as_f64().unwrap_or_else(|| panic!("no {key}: {link}"));
+        let phases = link["phases"].as_array().unwrap_or_else(|| panic!("no phases: {link}"));
+        let ends: Vec<f64> = phases.iter().map(|phase| number(phase, "to_s")).collect();
+        assert_eq!(ends, [5.0, 10.0], "{link}");
+        attempt.within("used", number(link, "utilization"), 0.7..1.01);
+        attempt.within("used at 5 Mbit/s", number(&phases[1], "utilization"), 0.7..1.02);
+    });
+}

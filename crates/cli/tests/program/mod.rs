@@ -11,6 +11,11 @@ pub const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 pub const SMALL: &str = "title = \"small\"\nlink.rate = \"10Mbit/s\"\npath.rtt = \"20ms\"\naqm.name = \"codel\"\n\
     flows = [{ count = 2 }]\nrun.duration = \"3s\"\n";
 
+/// More links than have a file of samples each.
+pub const MANY_LINKS: &str = "title = \"Many\"\nlink = { rate = \"10Mbit/s\", buffer = \"50ms\" }\naqm.name = \"codel\"\n\
+    network = { parking_lot = 21, delay = \"1ms\" }\nflows = [{ pairs = \"long\" }, { pairs = \"cross\" }]\n\
+    run = { duration = \"2s\", sample = \"100ms\" }\n";
+
 /// Writes a file of a folder; its path.
 pub fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);

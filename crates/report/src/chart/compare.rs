@@ -8,7 +8,7 @@ use super::frame::{
 };
 use crate::axis::Axis;
 use crate::number::{prefix, significant};
-use crate::panels::{LinkView, Panel, Policy, Tone};
+use crate::panels::{CAPACITY, LinkView, Panel, Policy, Tone};
 use crate::svg::Svg;
 
 /// One run of a comparison.
@@ -119,8 +119,8 @@ impl<'a> Cell<'a> {
     fn new(run: &Compared<'a>) -> Cell<'a> {
         let view = LinkView::new(run.recording, run.link, run.policy);
         let mut throughput = view.throughput_unscaled();
-        // One line is enough to compare, and it needs no legend.
-        throughput.series.retain(|s| s.tone == Tone::Main);
+        // One line is enough to compare, and it needs no legend; beside it the capacity, where it varies.
+        throughput.series.retain(|s| s.tone == Tone::Main || s.name == CAPACITY);
         Cell { label: run.label, view, delay: view.delay(), throughput }
     }
 

@@ -194,7 +194,7 @@ fn push_phases(out: &mut String, runs: &[PageRun]) {
     if rows.is_empty() {
         return;
     }
-    push(out, "<h2>Later half of each span with the same flows</h2>");
+    push(out, "<h2>Later half of each span with the same flows and rate</h2>");
     open_table(out, &COLUMNS);
     for row in &rows {
         push_row(out, &COLUMNS, row);

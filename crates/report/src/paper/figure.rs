@@ -62,6 +62,15 @@ pub enum Look {
     Scatter,
     /// A line.
     Line,
+    /// A line whose value holds until the next point.
+    Steps,
+}
+
+impl Look {
+    /// Whether it is a line without marks.
+    fn is_line(self) -> bool {
+        matches!(self, Look::Line | Look::Steps)
+    }
 }
 
 /// A point.
@@ -256,7 +265,7 @@ impl<'a> Layout<'a> {
                 if looks[number] != Look::Scatter {
                     self.canvas.line(&[(x, middle), (x + sample, middle)], &stroke(number, looks[number]));
                 }
-                if looks[number] != Look::Line {
+                if !looks[number].is_line() {
                     self.mark((x + sample / 2.0, middle), number);
                 }
                 let at = (x + sample + size * 0.4, y);
@@ -345,11 +354,15 @@ impl<'a> Layout<'a> {
             self.canvas.area(outline.clone(), stroke.colour, 0.25);
             self.canvas.line(&outline, &Stroke { width: 0.5, dashes: &[], ..stroke.clone() });
         }
-        let places: Vec<(f64, f64)> = kept.iter().map(|p| at(p.x, p.y)).collect();
+        let mut places: Vec<(f64, f64)> = kept.iter().map(|p| at(p.x, p.y)).collect();
+        if series.look == Look::Steps {
+            let corners = places.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
+            places = corners.chain(places.last().copied()).collect();
+        }
         if series.look != Look::Scatter {
             self.canvas.line(&places, &stroke);
         }
-        if series.look == Look::Line {
+        if series.look.is_line() {
             return;
         }
         for (point, place) in kept.iter().zip(places).filter(|(_, place)| drawable(place.0)) {
@@ -394,7 +407,7 @@ impl<'a> Layout<'a> {
 }
 
 fn stroke(number: usize, look: Look) -> Stroke {
-    let width = if look == Look::Line { 1.0 } else { 0.6 };
+    let width = if look.is_line() { 1.0 } else { 0.6 };
     Stroke { colour: COLOURS[number % COLOURS.len()], width, dashes: DASHES[number % DASHES.len()] }
 }
 
@@ -456,6 +469,28 @@ mod tests {
         );
         assert!(pdf.len() < 60_000, "only the glyphs that it uses: {} bytes", pdf.len());
         assert_eq!(pdf, draw(&chart(), &style(88.9)).pdf);
+    }
+
+    #[test]
+    fn steps_hold_until_the_next_point() {
+        let point = |x: f64, y: f64| ChartPoint { x, y, ..ChartPoint::default() };
+        let drawn = |look: Look| {
+            let points = vec![point(1.0, 10.0), point(2.0, 30.0), point(3.0, 0.0)];
+            let series = vec![Series { name: 0, look, points }];
+            let panels = vec![Panel { name: String::new(), series }];
+            draw(&Chart { panels, names: vec!["a".into()], ..Chart::default() }, &style(88.9)).svg
+        };
+        let places = |look: Look| -> Vec<String> {
+            let svg = drawn(look);
+            let line = svg.lines().find(|line| line.contains("stroke=\"#0072b2\"")).expect("it is drawn");
+            assert!(!svg.contains("fill=\"#0072b2\""), "it has no marks");
+            line.split('"').nth(1).unwrap().split(['M', 'L']).skip(1).map(String::from).collect()
+        };
+        let (line, steps) = (places(Look::Line), places(Look::Steps));
+        assert_eq!((line.len(), steps.len()), (3, 5), "{line:?} {steps:?}");
+        let pair = |of: &str| of.split_once(' ').map(|(x, y)| (x.to_string(), y.to_string())).unwrap();
+        let (corner, before, after) = (pair(&steps[1]), pair(&line[0]), pair(&line[1]));
+        assert_eq!(corner, (after.0, before.1));
     }
 
     #[test]

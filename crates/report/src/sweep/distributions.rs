@@ -10,7 +10,7 @@ pub fn add_study(study: &Study, files: &mut FileSet) -> Result<(), WriteError> {
         files.add("completions.csv", completions(study).to_csv())?;
     }
     let all: Vec<(usize, u64, &Distributed)> = study.distributions.iter().map(|d| (1, 1, d)).collect();
-    files.add("histograms.csv", histograms(&study.distributions).to_csv())?;
+    files.add("histograms.csv", histograms(&[], &all).to_csv())?;
     files.add("distributions.csv", quantiles(&[], &all).to_csv())
 }
 
@@ -35,36 +35,41 @@ pub fn quantiles(axes: &[(String, Vec<String>)], runs: &[(usize, u64, &Distribut
         .iter()
         .flat_map(|(point, seed, d)| d.values.quantiles.iter().map(move |(s, v)| (*point, *seed, *d, *s, *v)))
         .collect();
-    let mut table = Table::default();
-    if !axes.is_empty() {
-        table.push("point", Cells::Count(rows.iter().map(|row| Some(row.0 as u64)).collect()));
-        for (name, values) in axes {
-            table.push(name, Cells::read(rows.iter().map(|row| values[row.0 - 1].clone()).collect()));
-        }
-        table.push("seed", Cells::Count(rows.iter().map(|row| Some(row.1)).collect()));
-    }
-    push_whose(&mut table, rows.iter().map(|row| row.2));
+    let mut table = of_runs(axes, rows.iter().map(|row| (row.0, row.1, row.2)));
     table.push("share", Cells::Number(rows.iter().map(|row| Some(row.3)).collect()));
     table.push("value_ms", Cells::Number(rows.iter().map(|row| Some(row.4)).collect()));
     table
 }
 
-fn histograms(all: &[Distributed]) -> Table {
-    let rows: Vec<(&Distributed, f64, f64, u64)> = all
-        .iter()
-        .flat_map(|d| d.values.histogram.iter().map(move |(from, to, n)| (d, *from, *to, *n)))
-        .collect();
-    let mut table = Table::default();
-    push_whose(&mut table, rows.iter().map(|row| row.0));
-    table.push("from_ms", Cells::Number(rows.iter().map(|row| Some(row.1)).collect()));
-    table.push("to_ms", Cells::Number(rows.iter().map(|row| Some(row.2)).collect()));
-    table.push("count", Cells::Count(rows.iter().map(|row| Some(row.3)).collect()));
+/// Histograms of runs, as [`quantiles`] has their quantiles: `count` values are in the bin from `from_ms` to
+/// `to_ms`.
+pub fn histograms(axes: &[(String, Vec<String>)], runs: &[(usize, u64, &Distributed)]) -> Table {
+    let bins = |run: &(usize, u64, &Distributed)| run.2.values.histogram.len();
+    let rows = runs.iter().flat_map(|run| std::iter::repeat_n(*run, bins(run)));
+    let mut table = of_runs(axes, rows);
+    let bins = || runs.iter().flat_map(|(.., d)| &d.values.histogram);
+    table.push("from_ms", Cells::Number(bins().map(|(from, ..)| Some(*from)).collect()));
+    table.push("to_ms", Cells::Number(bins().map(|(_, to, _)| Some(*to)).collect()));
+    table.push("count", Cells::Count(bins().map(|(.., n)| Some(*n)).collect()));
     table
 }
 
-/// Of what a row is: quantity, link, and group where it is of one.
-fn push_whose<'a>(table: &mut Table, rows: impl Iterator<Item = &'a Distributed> + Clone) {
-    table.push("quantity", Cells::Text(rows.clone().map(|d| d.quantity.clone()).collect()));
-    table.push("link", Cells::Text(rows.clone().map(|d| d.link.clone()).collect()));
-    table.push("group", Cells::Count(rows.map(|d| d.group.map(u64::from)).collect()));
+/// A table whose rows are of runs: the point with its axes and the seed, where there are axes, and whose a
+/// row is: quantity, link, and group where it is of one.
+fn of_runs<'a>(
+    axes: &[(String, Vec<String>)],
+    rows: impl Iterator<Item = (usize, u64, &'a Distributed)> + Clone,
+) -> Table {
+    let mut table = Table::default();
+    if !axes.is_empty() {
+        table.push("point", Cells::Count(rows.clone().map(|row| Some(row.0 as u64)).collect()));
+        for (name, values) in axes {
+            table.push(name, Cells::read(rows.clone().map(|row| values[row.0 - 1].clone()).collect()));
+        }
+        table.push("seed", Cells::Count(rows.clone().map(|row| Some(row.1)).collect()));
+    }
+    table.push("quantity", Cells::Text(rows.clone().map(|row| row.2.quantity.clone()).collect()));
+    table.push("link", Cells::Text(rows.clone().map(|row| row.2.link.clone()).collect()));
+    table.push("group", Cells::Count(rows.map(|row| row.2.group.map(u64::from)).collect()));
+    table
 }

@@ -15,8 +15,8 @@ pub use fingerprint::Fingerprint;
 pub use rows::{Labels, PointStatistics, Quantity, RunRow, run_table, show, statistics, summary_table};
 
 /// The files of a sweep with these runs, by name: `table.csv` and `table.parquet` with a row for each run,
-/// `summary.csv` with one for each point, `distributions.csv` where runs have quantiles, and `chart.svg`
-/// where a figure can show them.
+/// `summary.csv` with one for each point, `distributions.csv` and `histograms.csv` where runs have quantiles,
+/// and `chart.svg` where a figure can show them.
 ///
 /// # Errors
 ///
@@ -33,12 +33,16 @@ pub fn tables(title: &str, labels: &Labels, rows: &[RunRow]) -> Result<Vec<(&'st
     ];
     let distributed: Vec<_> =
         rows.iter().flat_map(|row| row.distributions.iter().map(|d| (row.point, row.seed, d))).collect();
-    let distributions = (!distributed.is_empty()).then(|| {
+    let mut distributions = Vec::new();
+    if !distributed.is_empty() {
         let mut axes = labels.columns();
         if axes.is_empty() {
             axes.push(("scenario".into(), vec![title.to_string()]));
         }
-        ("distributions.csv", distributions::quantiles(&axes, &distributed).to_csv().into_bytes())
-    });
+        let (quantiles, histograms) =
+            (distributions::quantiles(&axes, &distributed), distributions::histograms(&axes, &distributed));
+        distributions.push(("distributions.csv", quantiles.to_csv().into_bytes()));
+        distributions.push(("histograms.csv", histograms.to_csv().into_bytes()));
+    }
     Ok(chart.into_iter().chain(distributions).chain(tables).collect())
 }

@@ -41,9 +41,13 @@ fn tables_are_read_back_as_written() {
     let recording = common::tiny();
     let text = csv::link_samples(&recording.link_samples[0]);
     let header = "t_s,arrived_bps,delivered_bps,delay_mean_ms,delay_max_ms,backlog_bytes,setpoint_ms,drops,\
-                  overflows,marks,table_state,virtual_backlog_bytes,virtual_rate_bps,virtual_empty";
+                  overflows,marks,table_state,virtual_backlog_bytes,virtual_rate_bps,virtual_empty,capacity_bps";
     assert_eq!(text.lines().next(), Some(header));
-    assert_eq!(text.lines().nth(5), Some("5,100000000,98000000,,19,100000,10,1,0,0,1,0,0,0"), "NaN is empty");
+    assert_eq!(
+        text.lines().nth(5),
+        Some("5,100000000,98000000,,19,100000,10,1,0,0,1,0,0,0,100000000"),
+        "NaN is empty"
+    );
     let read = csv::read_link_samples(&text).expect("it reads");
     // NaN differs from itself, so the texts are compared.
     assert_eq!(format!("{read:?}"), format!("{:?}", recording.link_samples[0]));
@@ -53,6 +57,25 @@ fn tables_are_read_back_as_written() {
     let read = csv::read_steering_events(&csv::steering_events(&recording.events)).expect("it reads");
     assert_eq!(format!("{read:?}"), format!("{:?}", recording.events));
     assert!(csv::read_link_samples(&csv::link_samples(&[])).expect("it reads").is_empty());
+}
+
+#[test]
+fn of_the_samples_of_many_links_those_that_are_wanted_are_read() {
+    let samples = &common::tiny().link_samples[0];
+    let links = [("one", &samples[..3]), ("two", &samples[3..]), ("none", &[])];
+    let text = csv::samples_of_links(links.iter().map(|(name, rows)| (*name, *rows)));
+    let read = |text: &str, wanted: &[&str]| csv::read_samples_of_links(text, |name| wanted.contains(&name));
+    let all = read(&text, &["two", "one", "none"]).expect("it reads");
+    // NaN differs from itself, so the texts are compared.
+    let expected = [("one", &samples[..3]), ("two", &samples[3..])];
+    assert_eq!(format!("{all:?}"), format!("{expected:?}"));
+    let two = read(&text, &["two"]).expect("it reads");
+    assert_eq!((two.len(), two[0].1.len()), (1, samples.len() - 3));
+    let cut = text.replace("two,4,", "two,");
+    assert!(read(&cut, &["one"]).is_ok(), "what is not wanted is not looked at");
+    let told = read(&cut, &["two"]).expect_err("a field is missing").to_string();
+    assert_eq!(told, "CSV line 5: 14 fields where 15 belong");
+    assert!(read("t_s\n", &[]).expect_err("it has another header").to_string().contains("`link,t_s,"));
 }
 
 #[test]

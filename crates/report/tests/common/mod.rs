@@ -22,6 +22,7 @@ pub fn tiny() -> Recording {
         virtual_backlog_bytes: if i > 8 { 30_000 } else { 0 },
         virtual_rate_bps: if i > 8 { 97e6 } else { 0.0 },
         virtual_empty: if i > 8 { 0.25 } else { 0.0 },
+        capacity_bps: 100e6,
     };
     let flow = |t_s: f64, flow| FlowSample { t_s, flow, cwnd: 10, ..FlowSample::default() };
     Recording {

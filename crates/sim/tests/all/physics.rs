@@ -3,7 +3,11 @@
 use crate::common;
 
 use common::{quiet, run};
-use weir_measure::result::Recording;
+use weir_measure::result::{LinkSample, Recording};
+
+fn samples_of(recording: &Recording, of: impl Fn(&LinkSample) -> f64) -> Vec<f64> {
+    recording.link_samples[0].iter().map(of).collect()
+}
 
 fn link(recording: &Recording) -> &weir_measure::result::LinkSummary {
     &recording.summary.links[0]
@@ -118,6 +122,55 @@ fn a_rate_that_steps_delivers_the_sum_of_its_parts() {
     // From the flow's start, within the first 10 ms, on: 40 + 60 + 15 Mbit.
     let bits = link(&outcome.recording).bytes as f64 * 8.0;
     assert!((bits - 115e6).abs() < 0.1e6 + 3.0 * 12_000.0, "{bits}");
+    // It is used up at any time, and each sample says what that is.
+    let used = link(&outcome.recording).utilization;
+    assert!((0.995..=1.0).contains(&used), "{used}");
+    for row in &outcome.recording.link_samples[0] {
+        let rate = if row.t_s < 4.05 {
+            10e6
+        } else if row.t_s < 7.05 {
+            20e6
+        } else {
+            5e6
+        };
+        assert!((row.capacity_bps / rate - 1.0).abs() < 1e-9, "{row:?}");
+    }
+    is_used_up(&outcome.recording);
+}
+
+/// After the first samples a link under overload delivers its capacity in each of them, up to a packet that
+/// is sent across an edge.
+fn is_used_up(recording: &Recording) {
+    for row in &recording.link_samples[0][2..] {
+        let packets = (row.delivered_bps - row.capacity_bps) * 0.1 / 12_000.0;
+        assert!(packets.abs() < 1.5, "{packets} packets: {row:?}");
+    }
+}
+
+/// Links of one medium have the steps of the first, and each what it can carry while the others are silent.
+#[test]
+fn the_capacity_of_a_medium_is_that_of_each_of_its_links() {
+    let link = |name: &str, from: &str, more: &str| {
+        format!(
+            "[[links]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"b\"\nrate = \"10Mbit/s\"\nmedium = \"air\"\n{more}"
+        )
+    };
+    let step = "steps = [{ at = \"1s\", rate = \"4Mbit/s\" }]\n";
+    let flow = |from: &str| {
+        format!("[[flows]]\nudp_rate = \"20Mbit/s\"\nfrom = \"{from}\"\nto = \"b\"\nrtt = \"10ms\"\n")
+    };
+    let text = quiet(
+        &format!("{}{}", link("one", "a", step), link("other", "c", "")),
+        &format!("{}{}", flow("a"), flow("c")),
+        "2s",
+    );
+    let recording = run(&text, 1).recording;
+    for (samples, summary) in recording.link_samples.iter().zip(&recording.summary.links) {
+        let told: Vec<f64> = samples.iter().map(|row| row.capacity_bps / 1e6).collect();
+        assert!(told[..10].iter().all(|mbps| *mbps == 10.0), "{told:?}");
+        assert!(told[10..].iter().all(|mbps| (mbps - 4.0).abs() < 1e-9), "{told:?}");
+        assert!((summary.utilization - 0.5).abs() < 0.02, "{summary:?}");
+    }
 }
 
 #[test]
@@ -139,6 +192,10 @@ fn a_trace_delivers_its_opportunities_and_no_more() {
     // A thousand rounds, but for the first at most, when the flow had not started.
     let packets = link(&outcome.recording).packets;
     assert!((12_000 - 12..=12_000).contains(&packets), "{packets}");
+    // In 100 ms there are eight rounds and four milliseconds: 96 opportunities, and how many are in these.
+    let counts: Vec<f64> = samples_of(&outcome.recording, |row| row.capacity_bps * 0.1 / 12_000.0);
+    assert_eq!(counts[..3].iter().map(|n| n.round()).collect::<Vec<_>>(), [102.0, 100.0, 98.0]);
+    is_used_up(&outcome.recording);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! What was measured of an experiment, in the same form for every algorithm.
 
 use super::experiments::Experiment;
-use super::plan::capacity;
 use serde::Serialize;
 use weir_config::{Scenario, Traffic};
 use weir_measure::result::{FlowSummary, LinkSample, LinkSummary, Phase, Recording, Spread, Summary};
@@ -23,7 +22,7 @@ pub struct Numbers {
     pub fairness: Option<f64>,
     /// The flows, by what they are.
     pub classes: Vec<Class>,
-    /// How each span with the same flows settled.
+    /// How each span with the same flows and rate settled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
     /// Fingerprint of every decision about every packet.
@@ -75,7 +74,7 @@ pub fn numbers(
     let slowest = links.iter().max_by(|a, b| a.delay_ms.p95.total_cmp(&b.delay_ms.p95));
     let used = links.iter().map(|l| l.utilization).reduce(f64::min).unwrap_or(0.0);
     Numbers {
-        utilization: used / capacity(scenario),
+        utilization: used,
         delay_ms: slowest.map_or(Spread::default(), |l| l.delay_ms),
         loss: lost / arrived,
         marked: sum(|l| l.marks) / arrived,

@@ -204,7 +204,7 @@ fn phases(all: &Characterization) -> Grid {
         }
     }
     Grid {
-        title: "Phases: the later half of each span with the same flows".into(),
+        title: "Phases: the later half of each span with the same flows and rate".into(),
         header: texts(&["Experiment", "Seconds", "Flows", "Utilization %", "Mean ms", "Tail drop ms"]),
         rows,
         folded: true,

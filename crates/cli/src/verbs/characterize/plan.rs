@@ -184,20 +184,6 @@ fn shorten(scenario: &mut Scenario, steps_too: bool) {
     steps.retain(|step| step.at < run.duration);
 }
 
-/// The capacity of the link in the measured part, as a share of its rate: less where the rate varies.
-pub fn capacity(scenario: &Scenario) -> f64 {
-    let (from, to) = (scenario.run.warmup, scenario.run.duration);
-    let full = scenario.rate().as_bps_f64();
-    let (mut bits, mut at, mut rate) = (0.0, from, full);
-    for step in scenario.link.variation.steps.iter().filter(|step| step.at < to) {
-        let now = step.at.max(from);
-        bits += (now - at).as_secs_f64() * rate;
-        (at, rate) = (now, step.rate.as_bps_f64());
-    }
-    bits += (to - at).as_secs_f64() * rate;
-    bits / ((to - from).as_secs_f64() * full)
-}
-
 /// Rate of the datagrams of a table of flows, where it sends such.
 pub fn datagram_rate(scenario: &Scenario, group: usize) -> Option<f64> {
     Some(scenario.flows.get(group)?.traffic().datagrams()?.rate.as_bps_f64())
@@ -207,6 +193,7 @@ pub fn datagram_rate(scenario: &Scenario, group: usize) -> Option<f64> {
 mod tests {
     use super::super::experiments::*;
     use super::*;
+    use weir_config::Capacity;
 
     fn planned(rate: Option<&str>, quick: bool) -> Vec<Pair> {
         let set = ["aqm.target=7ms".to_string()];
@@ -259,6 +246,11 @@ mod tests {
 
     #[test]
     fn capacity_is_what_a_varying_link_can_carry() {
+        let capacity = |scenario: &Scenario| {
+            let (link, run) = (&scenario.network().links[0], &scenario.run);
+            let mean = Capacity::of_links(std::slice::from_ref(link))[0].mean_bps(run.warmup, run.duration);
+            mean.unwrap() / link.rate.as_bps_f64()
+        };
         for quick in [false, true] {
             let plan = planned(None, quick);
             assert_eq!(capacity(of(&plan, RENO)), 1.0);

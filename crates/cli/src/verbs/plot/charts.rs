@@ -1,39 +1,45 @@
 //! What each kind of figure shows.
 
-use super::data::{Cells, run_folders};
+use super::data::{self, Cells, run_folders};
 use super::{Asked, Interval, Kind};
 use crate::output::Failure;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use weir_measure::result::LinkSample;
-use weir_report::csv::read_link_samples;
 use weir_report::paper::{Chart, ChartAxis, ChartPoint, Look, Panel, Series};
 use weir_report::statistics::Statistics;
 
-/// The figure that is asked for.
-pub fn chart(asked: &Asked) -> Result<Chart, Failure> {
+/// The table that a sweep has for its figures.
+const SWEPT: &str = "table.csv";
+
+/// The figure that is asked for, and its kind.
+pub fn chart(asked: &Asked) -> Result<(Chart, Kind), Failure> {
     let Some(first) = asked.results.first() else {
         return Err(Failure::Input(
             "no results: name a folder that `weir sweep`, `weir sim` or `weir lab` wrote".into(),
         ));
     };
-    let is_sweep = first.join("table.csv").is_file();
+    let is_sweep = first.join(SWEPT).is_file();
     let kind = asked.kind.unwrap_or(if is_sweep { Kind::Points } else { Kind::Time });
+    Ok((chart_of(asked, first, kind)?, kind))
+}
+
+fn chart_of(asked: &Asked, first: &Path, kind: Kind) -> Result<Chart, Failure> {
     if kind == Kind::Time {
         return time(asked);
     }
     if asked.results.len() > 1 {
         return Err(Failure::Input("give one folder: only `--kind time` shows several runs".into()));
     }
-    if kind == Kind::Cdf {
-        return cdf(asked, first);
+    if matches!(kind, Kind::Cdf | Kind::Histogram) {
+        return distribution(asked, first, kind);
     }
-    if !is_sweep {
+    if !first.join(SWEPT).is_file() {
         return Err(Failure::Input(format!(
-            "{} has no table.csv, as `weir sweep` writes it: `--kind time` and `--kind cdf` show single runs",
+            "{} has no {SWEPT}, as `weir sweep` writes it: `--kind time`, `cdf` and `histogram` show single runs",
             first.display()
         )));
     }
-    let mut table = Cells::read(first.join("table.csv"))?;
+    let mut table = Cells::read(first.join(SWEPT))?;
     table.keep(&asked.only)?;
     match kind {
         Kind::Plane => plane(asked, &table),
@@ -120,7 +126,10 @@ fn panels(
             Series { name, look, points: draw(&mine) }
         };
         let series = values(table, roles.series).into_iter().enumerate().map(series).collect();
-        let name = |column: usize| format!("{} {value}", label(&table.header[column]).0);
+        let name = |column: usize| match table.header[column].as_str() {
+            GROUP => value.clone(),
+            axis => format!("{} {value}", label(axis).0),
+        };
         Panel { name: roles.panels.map_or(String::new(), name), series }
     };
     values(table, roles.panels).into_iter().map(panel).collect()
@@ -222,12 +231,13 @@ fn ellipse(pairs: &[(f64, f64)]) -> Option<ChartPoint> {
     Some(ChartPoint { x: mx, y: my, interval: None, ellipse })
 }
 
-/// Distributions.
-fn cdf(asked: &Asked, folder: &Path) -> Result<Chart, Failure> {
-    let file = folder.join("distributions.csv");
+/// Distributions, as the share of what is not longer (`cdf`), or by length.
+fn distribution(asked: &Asked, folder: &Path, kind: Kind) -> Result<Chart, Failure> {
+    let name = if kind == Kind::Cdf { "distributions.csv" } else { "histograms.csv" };
+    let file = folder.join(name);
     if !file.is_file() {
         return Err(Failure::Input(format!(
-            "{} has no distributions.csv: a sweep writes it where its scenario has a table [measure]",
+            "{} has no {name}: a sweep writes it where its scenario has a table [measure]",
             folder.display()
         )));
     }
@@ -235,7 +245,6 @@ fn cdf(asked: &Asked, folder: &Path) -> Result<Chart, Failure> {
     table.keep(&asked.only)?;
     let column = |name: &str| table.measured(name);
     let (quantity, link, group) = (column("quantity")?, column("link")?, column("group")?);
-    let (share, value) = (column("share")?, column("value_ms")?);
     let wanted = asked.quantity.name();
     table.rows.retain(|row| row[quantity] == wanted);
     if table.rows.is_empty() {
@@ -251,32 +260,28 @@ fn cdf(asked: &Asked, folder: &Path) -> Result<Chart, Failure> {
         return Err(Failure::Input(format!("--link {chosen}: there are {}", links.join(", "))));
     }
     table.rows.retain(|row| row[link] == chosen);
-    let groups = table.values(group);
-    let is_sweep = !table.axes().is_empty();
-    let roles = if is_sweep {
+    for row in &mut table.rows {
+        row[group] = if row[group].is_empty() { ALL.into() } else { format!("flows.{}", row[group]) };
+    }
+    table.named_axis = Some(GROUP);
+    let roles = if !table.axes().is_empty() || asked.series.is_some() || asked.panels.is_some() {
         roles(asked, &table, false)?
     } else {
         Roles { x: None, series: Some(group), panels: None }
     };
-    if is_sweep || asked.group.is_some() {
-        let only = groups.first().filter(|_| groups.len() == 1).cloned().unwrap_or_default();
-        let wanted = asked.group.map_or(only, |n| n.to_string());
-        if !groups.contains(&wanted) {
-            let all: Vec<&str> =
-                groups.iter().map(String::as_str).filter(|group| !group.is_empty()).collect();
-            let told = format!(
-                "--group: choose one of {}; a scenario with [measure] measures groups that pass the link",
-                all.join(", ")
-            );
-            return Err(Failure::Input(told));
-        }
-        table.rows.retain(|row| row[group] == wanted);
+    let shows_groups = [roles.series, roles.panels].contains(&Some(group));
+    if !shows_groups || asked.group.is_some() {
+        choose_group(asked, &mut table, group)?;
     }
-    let panels = panels(&table, &roles, Look::Line, |rows| mean_quantiles(rows, share, value));
-    let name = |text: &String| match (is_sweep, text.as_str()) {
-        (true, _) => text.clone(),
-        (false, "") => "all".into(),
-        (false, group) => format!("flows.{group}"),
+    let panels = match kind {
+        Kind::Cdf => {
+            let (share, value) = (table.measured("share")?, table.measured("value_ms")?);
+            panels(&table, &roles, Look::Line, |rows| mean_quantiles(rows, share, value))
+        }
+        _ => {
+            let bin = [table.measured("from_ms")?, table.measured("to_ms")?, table.measured("count")?];
+            panels(&table, &roles, Look::Steps, |rows| pooled(rows, bin))
+        }
     };
     let x_name = match wanted {
         "delay" => "Queueing delay (ms)",
@@ -286,12 +291,67 @@ fn cdf(asked: &Asked, folder: &Path) -> Result<Chart, Failure> {
         _ => "Completion time (ms)",
     };
     let share = if wanted == "delay" { "Share of packets" } else { "Share" };
+    let y = match kind {
+        Kind::Cdf => ChartAxis { name: share.into(), range: Some((0.0, 1.0)), ..ChartAxis::default() },
+        _ => ChartAxis { name: format!("{share} (%)"), is_log: asked.log_y, ..ChartAxis::default() },
+    };
+    // Bins are as wide as each other on a logarithmic axis alone.
+    let is_log = asked.log_x || kind == Kind::Histogram;
     Ok(Chart {
-        x: ChartAxis { name: x_name.into(), is_log: asked.log_x, ..ChartAxis::default() },
-        y: ChartAxis { name: share.into(), range: Some((0.0, 1.0)), ..ChartAxis::default() },
-        names: values(&table, roles.series).iter().map(name).collect(),
+        x: ChartAxis { name: x_name.into(), is_log, ..ChartAxis::default() },
+        y,
+        names: values(&table, roles.series),
         panels,
     })
+}
+
+/// The column of groups in tables of distributions, and what stands there for all packets of a link.
+const GROUP: &str = "group";
+const ALL: &str = "all";
+
+/// Keeps the rows of the group that is asked for, or of all packets.
+fn choose_group(asked: &Asked, table: &mut Cells, group: usize) -> Result<(), Failure> {
+    let groups = table.values(group);
+    let only = if groups.len() == 1 { groups[0].clone() } else { ALL.into() };
+    let wanted = asked.group.map_or(only, |n| format!("flows.{n}"));
+    if !groups.contains(&wanted) {
+        let all: Vec<&str> = groups.iter().filter_map(|group| group.strip_prefix("flows.")).collect();
+        let told = format!(
+            "--group: choose one of {}; a scenario with [measure] measures groups that pass the link",
+            all.join(", ")
+        );
+        return Err(Failure::Input(told));
+    }
+    table.rows.retain(|row| row[group] == wanted);
+    Ok(())
+}
+
+/// The share of all values in each bin, in per cent, of all runs together; columns are the ends of a bin and
+/// how many values it has. What lies between bins is empty.
+fn pooled(rows: &[&Vec<String>], [from, to, count]: [usize; 3]) -> Vec<ChartPoint> {
+    let number = |row: &Vec<String>, column: usize| row[column].parse::<f64>().ok();
+    let read = |row: &&Vec<String>| Some((number(row, from)?, number(row, to)?, number(row, count)?));
+    let mut bins: Vec<(f64, f64, f64)> = rows.iter().filter_map(read).collect();
+    bins.sort_by(|a, b| a.0.total_cmp(&b.0));
+    bins.dedup_by(|next, bin| {
+        let same = next.0 == bin.0;
+        bin.2 += if same { next.2 } else { 0.0 };
+        same
+    });
+    let all: f64 = bins.iter().map(|bin| bin.2).sum();
+    let point = |x: f64, y: f64| ChartPoint { x, y, ..ChartPoint::default() };
+    let mut points: Vec<ChartPoint> = Vec::new();
+    for (from, to, count) in bins {
+        // The first bin begins at zero, which a logarithmic axis does not have.
+        let from = if from > 0.0 { from } else { to / 2.0 };
+        if points.last().is_some_and(|last| from - last.x < 1e-9 * from) {
+            points.pop();
+        } else {
+            points.push(point(from, 0.0));
+        }
+        points.extend([point(from, 100.0 * count / all), point(to, 0.0)]);
+    }
+    points
 }
 
 /// The mean over seeds of the value at each share.
@@ -310,14 +370,59 @@ fn mean_quantiles(rows: &[&Vec<String>], share: usize, value: usize) -> Vec<Char
         .collect()
 }
 
+/// What a table has of a figure whose places are numbers: of distributions their quantiles, of samples over
+/// time mean, least and largest. None of other figures.
+pub fn tabled(chart: &Chart, kind: Kind) -> Option<Chart> {
+    let mean = |points: &[ChartPoint]| {
+        let values: Vec<f64> = points.iter().map(|p| p.y).filter(|y| y.is_finite()).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    let end = |points: &[ChartPoint], of: fn(f64, f64) -> f64| {
+        points.iter().map(|p| p.y).filter(|y| y.is_finite()).reduce(of)
+    };
+    let quantile = |points: &[ChartPoint], share: f64| points.iter().find(|p| p.y >= share).map(|p| p.x);
+    let (name, categories): (&str, Vec<String>) = match kind {
+        Kind::Cdf => {
+            (&chart.x.name, QUANTILES.iter().map(|share| format!("{:.0} %", share * 100.0)).collect())
+        }
+        Kind::Time => (&chart.y.name, ["Mean", "Least", "Largest"].map(String::from).to_vec()),
+        Kind::Points | Kind::Plane | Kind::Histogram => return None,
+    };
+    let values = |points: &[ChartPoint]| match kind {
+        Kind::Cdf => QUANTILES.iter().map(|share| quantile(points, *share)).collect::<Vec<_>>(),
+        _ => vec![mean(points), end(points, f64::min), end(points, f64::max)],
+    };
+    let of_series = |series: &Series| {
+        let values = values(&series.points).into_iter().enumerate();
+        let point = |(place, value): (usize, Option<f64>)| {
+            Some(ChartPoint { x: place as f64, y: value?, ..ChartPoint::default() })
+        };
+        Series { points: values.filter_map(point).collect(), ..*series }
+    };
+    let panel = |panel: &Panel| Panel {
+        name: panel.name.clone(),
+        series: panel.series.iter().map(of_series).collect(),
+    };
+    Some(Chart {
+        x: ChartAxis { categories, ..ChartAxis::default() },
+        y: ChartAxis { name: name.to_string(), ..ChartAxis::default() },
+        names: chart.names.clone(),
+        panels: chart.panels.iter().map(panel).collect(),
+    })
+}
+
+/// Shares whose quantiles tables have.
+const QUANTILES: [f64; 7] = [0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99];
+
 /// A column of the samples of a link.
 type Column = (&'static str, fn(&LinkSample) -> f64);
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     ("delay_mean_ms", |row| row.delay_mean_ms),
     ("delay_max_ms", |row| row.delay_max_ms),
     ("delivered_bps", |row| row.delivered_bps),
     ("arrived_bps", |row| row.arrived_bps),
+    ("capacity_bps", |row| row.capacity_bps),
     ("backlog_bytes", |row| row.backlog_bytes as f64),
     ("setpoint_ms", |row| row.setpoint_ms),
     ("drops", |row| row.drops as f64),
@@ -368,9 +473,7 @@ fn samples(folder: &Path, link: Option<&str>) -> Result<Vec<LinkSample>, Failure
         }
         None => names.first().copied().unwrap_or_default(),
     };
-    let file: PathBuf = folder.join(format!("samples_{chosen}.csv"));
-    let text = std::fs::read_to_string(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
-    read_link_samples(&text).map_err(|e| Failure::Input(format!("{}: {e}", file.display())))
+    Ok(data::samples(folder, &[chosen])?.remove(0))
 }
 
 /// What users of applications notice, for people, and what its values are multiplied by.
@@ -479,6 +582,38 @@ mod tests {
         ] {
             assert_eq!(label(column), (name.to_string(), factor));
         }
+    }
+
+    #[test]
+    fn bins_of_several_runs_are_added_up_and_gaps_are_empty() {
+        let row = |from: &str, to: &str, count: &str| [from, to, count].map(String::from).to_vec();
+        let rows = [row("1", "2", "10"), row("2", "4", "20"), row("0", "0.5", "5"), row("1", "2", "15")];
+        let points = pooled(&rows.iter().collect::<Vec<_>>(), [0, 1, 2]);
+        let told: Vec<(f64, f64)> = points.iter().map(|p| (p.x, p.y)).collect();
+        // 5 from zero, which is drawn from a half on; nothing up to 1; 25 in the runs together; 20.
+        let expected =
+            [(0.25, 0.0), (0.25, 10.0), (0.5, 0.0), (1.0, 0.0), (1.0, 50.0), (2.0, 40.0), (4.0, 0.0)];
+        assert_eq!(told, expected);
+        assert!(pooled(&[], [0, 1, 2]).is_empty());
+    }
+
+    #[test]
+    fn tables_have_quantiles_of_distributions_and_ends_of_samples() {
+        let chart = |points: &[(f64, f64)]| {
+            let points = points.iter().map(|(x, y)| ChartPoint { x: *x, y: *y, ..ChartPoint::default() });
+            let series = vec![Series { name: 0, look: Look::Line, points: points.collect() }];
+            Chart { panels: vec![Panel { name: String::new(), series }], ..Chart::default() }
+        };
+        let told = |chart: &Chart, kind: Kind| -> Vec<f64> {
+            tabled(chart, kind).unwrap().panels[0].series[0].points.iter().map(|p| p.y).collect()
+        };
+        let shares: Vec<(f64, f64)> = (1..=20).map(|n| (f64::from(n) * 10.0, f64::from(n) / 20.0)).collect();
+        // The largest share of these is that of all.
+        assert_eq!(told(&chart(&shares), Kind::Cdf), [10.0, 50.0, 100.0, 150.0, 180.0, 190.0, 200.0]);
+        let samples = [(0.0, 3.0), (1.0, f64::NAN), (2.0, 9.0)];
+        assert_eq!(told(&chart(&samples), Kind::Time), [6.0, 3.0, 9.0]);
+        assert!(told(&chart(&[]), Kind::Time).is_empty());
+        assert!(tabled(&chart(&[]), Kind::Histogram).is_none());
     }
 
     #[test]

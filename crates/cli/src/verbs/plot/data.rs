@@ -1,8 +1,10 @@
 //! Results as they lie in folders.
 
 use crate::output::Failure;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use weir_config::nearest;
+use weir_measure::result::LinkSample;
 use weir_report::csv;
 
 /// A table of text cells.
@@ -13,6 +15,8 @@ pub struct Cells {
     pub header: Vec<String>,
     /// The rows, each as long as the header.
     pub rows: Vec<Vec<String>>,
+    /// A column that is an axis where somebody names it.
+    pub named_axis: Option<&'static str>,
 }
 
 impl Cells {
@@ -31,7 +35,7 @@ impl Cells {
             }
             rows.push(fields);
         }
-        Ok(Cells { file, header, rows })
+        Ok(Cells { file, header, rows, named_axis: None })
     }
 
     /// The number of a column.
@@ -95,13 +99,38 @@ impl Cells {
     /// The number of the column of an axis.
     pub fn axis(&self, name: &str) -> Result<usize, Failure> {
         let axes = self.axes();
-        if !axes.iter().any(|axis| axis == name) {
+        if !axes.iter().any(|axis| axis == name) && self.named_axis != Some(name) {
             let told =
                 format!("{} has no axis {name}; its axes are {}", self.file.display(), axes.join(", "));
             return Err(Failure::Input(told));
         }
         self.column(name).ok_or_else(|| Failure::Input(format!("no column {name}")))
     }
+}
+
+/// The samples of these links of a run: each has a file of its own, or all are in one where there are many.
+pub fn samples(folder: &Path, links: &[&str]) -> Result<Vec<Vec<LinkSample>>, Failure> {
+    let read = |file: &Path| {
+        std::fs::read_to_string(file)
+            .map_err(|e| Failure::Input(format!("cannot read {}: {e}", file.display())))
+    };
+    let wrong = |file: &Path, e: csv::ReadError| {
+        let remedy = "make the run again, or give a folder that this version of weir wrote";
+        Failure::Input(format!("{}: {e}; {remedy}", file.display()))
+    };
+    let all = folder.join("samples.csv");
+    if all.is_file() {
+        let wanted: HashSet<&str> = links.iter().copied().collect();
+        let read = csv::read_samples_of_links(&read(&all)?, |name| wanted.contains(name));
+        let mut found: HashMap<String, Vec<LinkSample>> =
+            read.map_err(|e| wrong(&all, e))?.into_iter().collect();
+        return Ok(links.iter().map(|link| found.remove(*link).unwrap_or_default()).collect());
+    }
+    let own = |link: &&str| {
+        let file = folder.join(format!("samples_{link}.csv"));
+        csv::read_link_samples(&read(&file)?).map_err(|e| wrong(&file, e))
+    };
+    links.iter().map(own).collect()
 }
 
 /// The folders of single runs among these: themselves, or those in them.
