@@ -64,6 +64,21 @@ fn a_policy_steers_it() {
     );
 }
 
+/// The page says that it goes for a discipline that brings its own algorithm, and calls FQ-CoDel by its name
+/// elsewhere.
+#[test]
+fn disciplines_of_the_page_are_characterized() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/characterize.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    for (n, name) in ["dualpi2", "fq_codel"].into_iter().enumerate() {
+        assert!(page.contains(&format!("    weir characterize {name}")), "{name}");
+        let result = characterize(name, &folder(&format!("characterize_discipline{n}")));
+        assert_eq!(result["experiments"].as_array().map(Vec::len), Some(28), "{name}");
+        let marks = verdict(&result, "ECN instead of losses");
+        assert_eq!(marks, "good", "{name} marks, where tail drop has no ECN");
+    }
+}
+
 #[test]
 fn wrong_arguments_are_refused_before_anything_runs() {
     assert!(refused("characterize coddel", 2).contains("did you mean `codel`?"));

@@ -8,6 +8,7 @@ mod figures;
 mod full_disk;
 #[cfg(feature = "live")]
 mod package;
+mod pages;
 mod plot;
 #[path = "../program/mod.rs"]
 mod program;

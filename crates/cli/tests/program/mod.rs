@@ -26,7 +26,12 @@ pub fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
 
 /// Runs the program to its end, with arguments between spaces.
 pub fn weir(arguments: &str) -> Output {
-    let output = Command::new(WEIR).args(arguments.split_whitespace()).output().unwrap();
+    weir_in(Path::new("."), arguments)
+}
+
+/// The same in a folder.
+pub fn weir_in(folder: &Path, arguments: &str) -> Output {
+    let output = Command::new(WEIR).args(arguments.split_whitespace()).current_dir(folder).output().unwrap();
     assert!(!text(&output.stderr).contains("panicked"), "{output:?}");
     output
 }
