@@ -52,6 +52,8 @@ pub struct Meter {
     pub lateness: Distribution,
     /// Frames that were not forwarded as they should.
     pub faults: Faults,
+    /// Packets that came in marked CE.
+    pub came_marked: u64,
     sampler: Sampler,
     status: Status,
     /// Moves of the set point that nobody fetched in time.
@@ -93,6 +95,7 @@ impl Meter {
             delays: Octaves::default(),
             lateness: Distribution::default(),
             faults: Faults::default(),
+            came_marked: 0,
             sampler: Sampler::new(origin, settled),
             status: Status::default(),
             moves_lost: 0,

@@ -15,7 +15,7 @@ use crate::service::Service;
 use crate::upstream::{Follows, Learned, Observer, RttSample, UpstreamNow};
 use crate::{Received, charge};
 use rtrb::Producer;
-use weir_aqm::{Aqm, Cause, Packet, Sample};
+use weir_aqm::{Aqm, Cause, Ecn, Packet, Sample};
 use weir_config::Counting;
 use weir_measure::result::Observed;
 use weir_measure::{Octaves, Status};
@@ -97,6 +97,8 @@ pub struct DirectionNow {
     pub status: Status,
     /// Sojourn times.
     pub delays: Octaves,
+    /// Packets that came in marked CE, as somebody before marked them.
+    pub came_marked: u64,
     /// Frames that were not forwarded as they should.
     pub faults: Faults,
     /// Rows of samples and moves of the set point that nobody fetched in time.
@@ -237,6 +239,7 @@ impl<D: Managed<PacedFrame>> Direction<D> {
         let held = PacedFrame { frame, kind, network };
         let hosts = Hosts { sender, receiver };
         let arrival = Arrival { len, flow, hosts, ecn };
+        self.meter.came_marked += u64::from(ecn == Ecn::Ce);
         if let Some(observer) = &mut self.shape.observer {
             observer.arrived(at, hosts, len);
             let note = arena.note(frame);
@@ -586,6 +589,7 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
             packets: self.packets(),
             status: standing.status,
             delays: self.meter.delays,
+            came_marked: self.meter.came_marked,
             faults: self.meter.faults,
             untold: self.meter.lost(),
         }

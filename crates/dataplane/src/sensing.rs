@@ -185,6 +185,7 @@ impl Sensing {
     /// How it stands.
     pub fn now(&self) -> SensingNow {
         SensingNow {
+            direction: self.direction(),
             state: self.sensor.state(),
             counters: *self.sensor.counters(),
             rtt: self.sensor.rtt(),

@@ -3,7 +3,7 @@
 //! Every label has few values: a direction, a port, a cause, a rule. What an endpoint is of, Prometheus says
 //! with its own label `instance`.
 
-use crate::model::{Delays, DirectionStatus, Packets, Status, UserStatus};
+use crate::model::{Delays, DirectionStatus, Packets, SensingStatus, Status, UserStatus};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
@@ -126,6 +126,7 @@ impl Collector for Metrics {
         self.program(&mut out)?;
         self.links(&mut out)?;
         self.queues(&mut out)?;
+        self.sensing(&mut out)?;
         self.users(&mut out)?;
         self.policies(&mut out)?;
         self.user_plane(&mut out)
@@ -133,6 +134,8 @@ impl Collector for Metrics {
 }
 
 const NONE: Labels<'static> = Vec::new();
+/// States of sensing in the order of their numbers.
+const SENSING_STATES: [&str; 4] = ["starting", "sensing", "holding", "fallen back"];
 /// Customers at most that are told one by one, in each direction.
 const USERS_MAX: usize = 20;
 
@@ -217,6 +220,11 @@ impl Metrics {
         out.counters("link_dropped_packets", about, None, drops)?;
         let marks = self.of(|d| Some(d.packets.marked));
         out.counters("link_marked_packets", "Packets that the algorithm marked CE", None, marks)?;
+        let came = self.of(|d| d.packets.came_marked);
+        out.counters("link_arrived_marked_packets", "Packets that came in marked CE", None, came)?;
+        let filtered = self.of(|d| Some(d.packets.acks_filtered));
+        let about = "Acknowledgements taken out, as a newer one says the same";
+        out.counters("link_filtered_acknowledgements", about, None, filtered)?;
         let faults = self.by("cause", |d| d.faults.iter().map(|(cause, n)| (cause.as_str(), *n)).collect());
         out.counters(
             "link_faulty_frames",
@@ -248,6 +256,27 @@ impl Metrics {
         out.counters("queue_users_placed", "Users that were given a queue of their own", None, placed)
     }
 
+    fn sensing(&self, out: &mut Families<'_>) -> Result<(), Error> {
+        let probes = self.by("outcome", |d| {
+            let Some(sensing) = &d.sensing else { return Vec::new() };
+            let SensingStatus { returned, lost, not_believed, refused, .. } = *sensing;
+            let all = [("returned", returned), ("lost", lost), ("not_believed", not_believed)];
+            all.into_iter().chain([("refused", refused)]).collect()
+        });
+        let sent = self.of(|d| d.sensing.as_ref().map(|sensing| sensing.sent));
+        out.counters("sense_sent_probes", "Probes sent", None, sent)?;
+        out.counters("sense_probes", "Probes and what answers them, by what became of them", None, probes)?;
+        let rtt = self.of(|d| d.sensing.as_ref()?.rtt_ms.map(|ms| ms / 1e3));
+        out.gauges("sense_rtt", "Smoothed round-trip time of the probes", Some(Unit::Seconds), rtt)?;
+        let state =
+            "What probes are worth: 0 starting, 1 sensing, 2 none came back lately, 3 the gateway is silent";
+        let states = self.of(|d| {
+            let state = &d.sensing.as_ref()?.state;
+            SENSING_STATES.iter().position(|name| name == state).map(|at| at as u64)
+        });
+        out.gauges("sense_state", state, None, states)
+    }
+
     /// One value of each of the customers with the highest rates.
     fn of_users<'a, V>(
         &'a self,
@@ -270,6 +299,15 @@ impl Metrics {
         out.gauges("users_with_queue", "Users that have a queue now", None, queues)?;
         let all = self.of(|d| d.users.as_ref().map(|users| users.delivered_bps / 8.0));
         out.gauges("users_delivered_bytes_per_second", "Rate of all customers", None, all)?;
+        let drops = self.of(|d| d.users.as_ref().map(|users| users.dropped_packets));
+        out.counters("users_dropped_packets", "Packets of all customers that were discarded", None, drops)?;
+        let marks = self.of(|d| d.users.as_ref().map(|users| users.marked_packets));
+        out.counters("users_marked_packets", "Packets of all customers that were marked CE", None, marks)?;
+        let scored = self.of(|d| d.users.as_ref().map(|users| users.scored));
+        out.gauges("users_with_outcome", "Customers that have a quality of outcome now", None, scored)?;
+        let poor = self.of(|d| d.users.as_ref().map(|users| users.poor));
+        let about = "Customers whose quality of outcome is below one half";
+        out.gauges("users_with_poor_outcome", about, None, poor)?;
         let delivered = self.of_users(|user| Some(user.delivered_bytes));
         out.counters(
             "user_delivered",
@@ -288,12 +326,16 @@ impl Metrics {
         let rtt = self.of_users(|user| user.rtt_ms.map(|ms| ms / 1e3));
         out.gauges("user_rtt", "Round-trip time between the link and a customer", Some(Unit::Seconds), rtt)?;
         let outcome = self.of_users(|user| user.outcome);
-        out.gauges("user_outcome", "Quality of outcome of a customer", Some(Unit::Ratios), outcome)
+        // With `Unit::Ratios` the name would end in `ratios`.
+        out.gauges("user_outcome_ratio", "Quality of outcome of a customer", None, outcome)
     }
 
     fn user_plane(&self, out: &mut Families<'_>) -> Result<(), Error> {
         let Some(plane) = &self.0.user_plane else { return Ok(()) };
         out.gauges("sessions", "PDU sessions there are", None, [(NONE, plane.sessions)])?;
+        let rate = [(NONE, plane.delivered_bps / 8.0)];
+        let about = "Forwarded rate of all sessions, each as it was looked at last";
+        out.gauges("sessions_delivered_bytes_per_second", about, None, rate)?;
         out.gauges("tunnels", "Tunnels of sessions", None, [(NONE, plane.tunnels)])?;
         let events = by("event", &plane.session_events);
         out.counters("session_events", "Sessions established, modified and removed", None, events)?;

@@ -52,8 +52,11 @@ pub struct Status {
 pub struct UserPlaneStatus {
     /// Sessions there are.
     pub sessions: u64,
-    /// Sessions whose queues are told.
+    /// Sessions whose queues are told: all while they are few, else those with the highest rates.
     pub sessions_told: u64,
+    /// Forwarded rate of all sessions in bit/s, each as it was looked at last.
+    #[serde(default)]
+    pub delivered_bps: f64,
     /// Tunnels of these sessions and of their indirect forwarding.
     pub tunnels: u64,
     /// Sessions by what happened to them: established, modified, removed.
@@ -135,6 +138,30 @@ pub struct DirectionStatus {
     /// Customers, where there are plans of some.
     #[serde(default)]
     pub users: Option<UsersStatus>,
+    /// Its probes, where it senses what lies below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sensing: Option<SensingStatus>,
+}
+
+/// How the probes of a direction stand.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SensingStatus {
+    /// What they are worth: `starting`, `sensing`, `holding` (the last good round trip, as none came back
+    /// lately) or `fallen back` (to the link's own queue, as the gateway is silent).
+    pub state: String,
+    /// Probes sent.
+    pub sent: u64,
+    /// Probes that came back, each counted once.
+    pub returned: u64,
+    /// Probes given up.
+    pub lost: u64,
+    /// Replies with a wrong nonce or time, and to no probe of this link.
+    pub not_believed: u64,
+    /// Messages of routers and hosts that do not pass probes on.
+    pub refused: u64,
+    /// Smoothed round-trip time in ms, once one was measured.
+    pub rtt_ms: Option<f64>,
 }
 
 /// How the customers of a direction stand.
@@ -149,6 +176,18 @@ pub struct UsersStatus {
     pub delivered_bps: f64,
     /// The same of all who are no customers.
     pub others_bps: f64,
+    /// Packets of all customers that were discarded since the start, for whatever reason.
+    #[serde(default)]
+    pub dropped_packets: u64,
+    /// Packets of all customers that were marked CE since the start.
+    #[serde(default)]
+    pub marked_packets: u64,
+    /// Customers whose quality of outcome since the look before has a value.
+    #[serde(default)]
+    pub scored: u64,
+    /// Of these, customers with less than one half.
+    #[serde(default)]
+    pub poor: u64,
     /// The customers with the highest rates, at most 100.
     pub users: Vec<UserStatus>,
 }
@@ -202,8 +241,8 @@ pub struct Move {
     pub measured: BTreeMap<String, f64>,
 }
 
-/// What happened to packets of a queue: arrived = dropped_on_arrival + overflowed + shed + dropped_at_head +
-/// delivered + waiting.
+/// What happened to packets of a queue: arrived = dropped_on_arrival + overflowed + acks_filtered + shed +
+/// dropped_at_head + delivered + waiting.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Packets {
@@ -223,8 +262,14 @@ pub struct Packets {
     pub overflowed: u64,
     /// Discarded for lack of room after they were stored.
     pub shed: u64,
+    /// Acknowledgements that took the place of an older one, which is no more.
+    #[serde(default)]
+    pub acks_filtered: u64,
     /// Marked CE by the algorithm.
     pub marked: u64,
+    /// Marked CE by somebody before they came here; none where nobody looks.
+    #[serde(default)]
+    pub came_marked: Option<u64>,
 }
 
 /// Times counted in buckets.

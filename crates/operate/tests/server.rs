@@ -1,5 +1,6 @@
 //! The server over real sockets: what it answers, and what it refuses within which bounds.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -9,8 +10,8 @@ use weir_operate::client::{Client, Failure};
 use weir_operate::page::Token;
 use weir_operate::{
     Applied, BODY_MAX, Board, CONNECTIONS_MAX, Command, Configuration, ConfigurationChange, ControlSocket,
-    Delays, DirectionStatus, HEADERS_MAX, PAGE_CONNECTIONS_MAX, PortStatus, Refusal, Server, Sockets, Status,
-    VIEWERS_MAX, Valued, Who, api, metrics,
+    Delays, DirectionStatus, HEADERS_MAX, PAGE_CONNECTIONS_MAX, Packets, PortStatus, Refusal, SensingStatus,
+    Server, Sockets, Status, UserPlaneStatus, VIEWERS_MAX, Valued, Who, api, metrics,
 };
 
 struct Running {
@@ -251,15 +252,13 @@ fn metrics_are_named_and_typed_by_the_conventions() {
     let plain = metrics::plain(&status());
     assert!(plain.contains("# TYPE weir_queue_moves_total counter\n"), "{plain}");
     assert!(plain.contains("# HELP weir_queue_moves_total "), "{plain}");
-    check(&plain);
+    check("metrics_are_named_and_typed_by_the_conventions", &plain);
 }
 
 /// Prometheus's own judgement, where it is installed.
-fn check(plain: &str) {
+fn check(test: &str, plain: &str) {
     let Some(promtool) = promtool() else {
-        return println!(
-            "SKIPPED: metrics_are_named_and_typed_by_the_conventions: `promtool` is not installed"
-        );
+        return println!("SKIPPED: {test}: `promtool` is not installed");
     };
     let mut child = std::process::Command::new(promtool)
         .args(["check", "metrics"])
@@ -281,7 +280,7 @@ fn promtool() -> Option<PathBuf> {
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data");
 
 /// Names of metrics in a text.
-fn metrics_in(text: &str) -> std::collections::BTreeSet<String> {
+fn metrics_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("weir_")).map(String::from).collect()
 }
@@ -314,27 +313,155 @@ fn customers_are_told_one_by_one_up_to_a_bound_and_all_together() {
     assert_eq!(told, 20, "series are bounded however many customers there are");
 }
 
-#[test]
-fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
-    let policy = weir_operate::PolicyStatus::default();
-    let faults = [("runt".to_string(), 1)].into();
+/// A status of which every metric has a value.
+fn whole() -> Status {
+    let user = weir_operate::UserStatus {
+        name: "Meyer, \"J.\"".into(),
+        rate_bps: Some(5e6),
+        delay_mean_ms: Some(1.5),
+        rtt_ms: Some(12.5),
+        outcome: Some(0.875),
+        ..weir_operate::UserStatus::default()
+    };
     let direction = DirectionStatus {
-        policy: Some(policy),
-        faults,
+        policy: Some(weir_operate::PolicyStatus::default()),
+        faults: [("runt".to_string(), 1)].into(),
         users_placed: Some(1),
-        users: Some(weir_operate::UsersStatus {
-            users: vec![weir_operate::UserStatus {
-                name: "Meyer, \"J.\"".into(),
-                rate_bps: Some(5e6),
-                delay_mean_ms: Some(1.5),
-                ..weir_operate::UserStatus::default()
-            }],
-            ..weir_operate::UsersStatus::default()
+        users: Some(weir_operate::UsersStatus { users: vec![user], ..weir_operate::UsersStatus::default() }),
+        delay_p95_ms: Some(3.0),
+        packets: Packets { came_marked: Some(7), acks_filtered: 3, ..Packets::default() },
+        sensing: Some(SensingStatus {
+            state: "fallen back".into(),
+            sent: 10,
+            lost: 4,
+            rtt_ms: Some(20.0),
+            ..SensingStatus::default()
         }),
         ..status().directions[0].clone()
     };
+    let counts = || [("one".to_string(), 1)].into();
+    let user_plane = UserPlaneStatus {
+        session_events: counts(),
+        messages: counts(),
+        reports: counts(),
+        discarded: counts(),
+        ..UserPlaneStatus::default()
+    };
     let gaps = direction.delays.clone();
-    let there = metrics_in(&metrics::plain(&Status { directions: vec![direction], gaps, ..status() }));
+    Status { directions: vec![direction], gaps, user_plane: Some(user_plane), ..status() }
+}
+
+/// Names of the families of metrics in the older text format.
+fn families(plain: &str) -> BTreeSet<String> {
+    let named = |line: &str| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_string());
+    plain.lines().filter_map(named).collect()
+}
+
+/// Metrics that `docs/operation.md` has in its table.
+fn documented() -> BTreeSet<String> {
+    let text = std::fs::read_to_string(format!("{DATA}/../docs/operation.md")).unwrap();
+    let section = text.split("\n## Metrics\n").nth(1).unwrap();
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| `weir_")?.split(" |").next());
+    let names = cells.flat_map(|cell| {
+        let cell = format!("`weir_{cell}");
+        let quoted: Vec<String> = cell.split('`').skip(1).step_by(2).map(String::from).collect();
+        quoted
+    });
+    names.map(|name| name.split('{').next().unwrap().to_string()).collect()
+}
+
+#[test]
+fn the_page_on_operation_has_every_metric_and_no_other() {
+    let (there, told) = (families(&metrics::plain(&whole())), documented());
+    let missing: Vec<_> = there.difference(&told).collect();
+    let unknown: Vec<_> = told.difference(&there).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "missing: {missing:?}; not emitted: {unknown:?}");
+    // Labels, too.
+    let text = std::fs::read_to_string(format!("{DATA}/../docs/operation.md")).unwrap();
+    let labels = text.lines().find(|line| line.starts_with("Labels are ")).unwrap();
+    let open = metrics::openmetrics(&whole());
+    let samples = open.lines().filter(|line| !line.starts_with('#'));
+    let keys =
+        samples.flat_map(|line| line.split(['{', ',']).skip(1).filter_map(|pair| pair.split_once("=\"")));
+    for key in
+        keys.map(|(key, _)| key).filter(|key| *key != "le" && key.chars().all(|c| c.is_ascii_lowercase()))
+    {
+        assert!(labels.contains(&format!("`{key}`")), "{key}: {labels}");
+    }
+}
+
+/// As `docs/operation.md` says.
+#[test]
+fn series_are_bounded_however_many_customers_and_flows_there_are() {
+    let buckets = Delays { bounds_s: (0..21).map(f64::from).collect(), counts: vec![1; 22], sum_s: 1.0 };
+    let rules = ["lower", "raise", "to virtual", "virtual on", "virtual off", "rate down", "rate up"];
+    let faults = ["runt", "malformed", "too_long", "delay_line_full", "stale"];
+    let count = |names: &[&str]| names.iter().map(|name| (name.to_string(), 1)).collect();
+    let of_run = |users: Option<weir_operate::UsersStatus>| {
+        let direction = |name: &str, sensing: Option<SensingStatus>| DirectionStatus {
+            name: name.into(),
+            delays: buckets.clone(),
+            moves: count(&rules),
+            faults: count(&faults),
+            users: users.clone(),
+            delay_p95_ms: None,
+            sensing,
+            ..whole().directions[0].clone()
+        };
+        let sensing = whole().directions[0].sensing.clone();
+        let directions = vec![direction("a_to_b", sensing), direction("b_to_a", None)];
+        let port = |name: &str| PortStatus { name: name.into(), ..PortStatus::default() };
+        let ports = vec![port("a"), port("b")];
+        Status { directions, gaps: buckets.clone(), ports, user_plane: None, ..status() }
+    };
+    let series =
+        |status: &Status| metrics::plain(status).lines().filter(|line| !line.starts_with('#')).count();
+    let user = whole().directions[0].users.as_ref().unwrap().users[0].clone();
+    let users =
+        (0..100).map(|n| weir_operate::UserStatus { name: format!("c{n}"), ..user.clone() }).collect();
+    let users = weir_operate::UsersStatus { users, ..weir_operate::UsersStatus::default() };
+    let queue =
+        DirectionStatus { delay_p95_ms: Some(1.0), aqm: "codel".into(), ..DirectionStatus::default() };
+    let of_plane = |queues: usize| Status {
+        directions: vec![queue.clone(); queues],
+        ports: Vec::new(),
+        user_plane: whole().user_plane,
+        ..status()
+    };
+    let found =
+        [series(&of_run(None)), series(&of_run(Some(users))), series(&of_plane(2)) - series(&of_plane(1))];
+    let text = std::fs::read_to_string(format!("{DATA}/../docs/operation.md")).unwrap();
+    let [alone, with_users, of_queue] = found;
+    let said = [
+        format!("fewer than {} of `weir run`", alone.next_multiple_of(10)),
+        format!("with customers fewer than {}", with_users.next_multiple_of(10)),
+        format!("`weir upf` {of_queue} of each queue"),
+    ];
+    for words in said {
+        assert!(text.contains(&words), "{words}: {found:?}");
+    }
+}
+
+#[test]
+fn every_metric_is_named_and_typed_by_the_conventions() {
+    let open = metrics::openmetrics(&whole());
+    for line in [
+        "weir_user_outcome_ratio{direction=\"a_to_b\",user=\"Meyer, \\\"J.\\\"\"} 0.875",
+        "weir_link_arrived_marked_packets_total{direction=\"a_to_b\"} 7",
+        "weir_link_filtered_acknowledgements_total{direction=\"a_to_b\"} 3",
+        "weir_sense_sent_probes_total{direction=\"a_to_b\"} 10",
+        "weir_sense_probes_total{direction=\"a_to_b\",outcome=\"lost\"} 4",
+        "weir_sense_state{direction=\"a_to_b\"} 3",
+        "weir_sense_rtt_seconds{direction=\"a_to_b\"} 0.02",
+    ] {
+        assert!(open.lines().any(|found| found == line), "{line}\n{open}");
+    }
+    check("every_metric_is_named_and_typed_by_the_conventions", &metrics::plain(&whole()));
+}
+
+#[test]
+fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
+    let there = metrics_in(&metrics::plain(&whole()));
     for file in ["grafana/weir.json", "prometheus/alerts.yml"] {
         let text = std::fs::read_to_string(format!("{DATA}/{file}")).unwrap();
         let asked = metrics_in(&text);
@@ -350,9 +477,17 @@ fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
         .iter()
         .filter(|name| {
             // The utilization is drawn from the counters, over the time that the reader looks at.
-            !["build_info", "uptime", "packets_total", "backlog_packets", "queue_users", "link_utilization"]
-                .iter()
-                .any(|no| name.contains(no))
+            ![
+                "build_info",
+                "uptime",
+                "arrived_packets",
+                "delivered_packets",
+                "backlog_packets",
+                "queue_users",
+                "link_utilization",
+            ]
+            .iter()
+            .any(|no| name.contains(no))
         })
         .filter(|name| {
             let family = ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end));

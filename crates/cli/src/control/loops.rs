@@ -4,10 +4,10 @@ use super::{Moves, policy_status};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use weir_config::Channel;
-use weir_dataplane::{Change, DirectionNow, Handle, LoopNow};
+use weir_dataplane::{Change, DirectionNow, Handle, LoopNow, SensingNow};
 use weir_measure::Octaves;
 use weir_measure::result::{LinkSample, SteeringEvent};
-use weir_operate::{Delays, DirectionStatus, Move, Packets, Refusal, Refused, Status};
+use weir_operate::{Delays, DirectionStatus, Move, Packets, Refusal, Refused, SensingStatus, Status};
 
 /// What is called "now" in a status.
 const NOW_S: f64 = 1.0;
@@ -39,6 +39,7 @@ pub struct Seen {
     /// States of the last second, and the largest delay of each sample in it.
     recent: VecDeque<LoopNow>,
     samples: [VecDeque<LinkSample>; 2],
+    sensing: Option<SensingNow>,
     told: Instant,
 }
 
@@ -62,6 +63,7 @@ impl Seen {
             moves: Default::default(),
             recent: VecDeque::new(),
             samples: Default::default(),
+            sensing: None,
             told: Instant::now(),
         }
     }
@@ -80,6 +82,7 @@ impl Seen {
                 self.moves[index].add(moved(event));
             }
         }
+        self.sensing = handle.sensing().or(self.sensing);
         if let Some(now) = handle.now() {
             self.told = Instant::now();
             self.recent.push_back(now);
@@ -94,6 +97,11 @@ impl Seen {
     /// How it stands, as told last.
     pub fn now(&self) -> Option<&LoopNow> {
         self.recent.back()
+    }
+
+    /// How its probes stand, as told last.
+    pub fn sensing(&self) -> Option<&SensingNow> {
+        self.sensing.as_ref()
     }
 
     /// Changes that it put into force.
@@ -153,13 +161,19 @@ impl Seen {
                 dropped_at_head: counters.dropped_out,
                 overflowed: counters.overflowed,
                 shed: counters.shed,
+                acks_filtered: counters.filtered,
                 marked: counters.marked,
+                came_marked: Some(now.directions[index].came_marked),
             },
             delays: delays(&now.directions[index].delays),
             moves: self.moves[index].by_rule.clone(),
             recent_moves: self.moves[index].latest(),
             faults: faults(&now.directions[index]),
             users_placed: users.map(|users| users.placed),
+            sensing: self
+                .sensing
+                .filter(|sensing| sensing.direction == index)
+                .map(|now| sensing_status(&now)),
             ..DirectionStatus::default()
         })
     }
@@ -219,8 +233,22 @@ fn faults(now: &DirectionNow) -> BTreeMap<String, u64> {
         ("malformed", faults.malformed),
         ("too_long", faults.too_long),
         ("delay_line_full", faults.delay_line_full),
+        ("stale", faults.stale),
     ];
     all.into_iter().map(|(cause, count)| (cause.to_string(), count)).collect()
+}
+
+fn sensing_status(now: &SensingNow) -> SensingStatus {
+    let c = &now.counters;
+    SensingStatus {
+        state: now.state.name().into(),
+        sent: c.sent,
+        returned: c.returned,
+        lost: c.lost,
+        not_believed: c.forged + c.future + c.unknown,
+        refused: now.refused,
+        rtt_ms: now.rtt.map(|rtt| rtt.as_millis_f64()),
+    }
 }
 
 /// How packets wait on a direction, in words.

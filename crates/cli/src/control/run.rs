@@ -88,6 +88,11 @@ impl Control {
         &self.run.current
     }
 
+    /// How probes stand, as told last, in a line.
+    pub fn sensing(&self) -> Option<String> {
+        Some(self.run.seen.sensing()?.line())
+    }
+
     /// Whether somebody asked for the end.
     pub fn is_draining(&self) -> bool {
         self.desk.is_draining()

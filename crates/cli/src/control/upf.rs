@@ -10,9 +10,90 @@ use std::time::{Duration, Instant};
 use weir_config::{Document, UpfConfig};
 use weir_operate::{Applied, Board, DirectionStatus, Packets, Refusal, Refused, Status, UserPlaneStatus};
 use weir_upf::control::Counts;
+use weir_upf::rules::Seid;
 
 /// Sessions at most whose queues are told: each is asked for at the packet loop.
-pub const TOLD_MAX: usize = 100;
+const TOLD_MAX: usize = 100;
+/// Of those that are not told, so many are looked at each time, in turn.
+const LOOKED_AT: usize = 50;
+
+/// Which sessions are told one by one: all while they are few, else those with the highest rates. Each look
+/// asks for a bounded number, so that a session is found a lap later at the latest.
+#[derive(Default)]
+pub struct Followed {
+    seen: HashMap<Seid, Pace>,
+    next: usize,
+}
+
+/// What a session had forwarded at the last look.
+#[derive(Clone, Copy)]
+struct Pace {
+    bytes: u64,
+    at: Instant,
+    bps: f64,
+}
+
+impl Followed {
+    /// The sessions to ask for, of all there are.
+    pub fn due(&mut self, all: &[Seid]) -> Vec<Seid> {
+        if all.len() <= TOLD_MAX {
+            return all.to_vec();
+        }
+        let mut due = self.told(all);
+        // Whoever is told has a rate already.
+        let (mut passed, most) = (0, due.len() + LOOKED_AT);
+        let from = self.next % all.len();
+        for seid in all[from..].iter().chain(&all[..from]) {
+            if due.len() == most {
+                break;
+            }
+            passed += 1;
+            if !due[..most - LOOKED_AT].contains(seid) {
+                due.push(*seid);
+            }
+        }
+        self.next = (from + passed) % all.len();
+        due
+    }
+
+    /// What a session has forwarded so far, in bytes; `None` of one that is gone.
+    pub fn looked(&mut self, seid: Seid, bytes: Option<u64>, at: Instant) {
+        let Some(bytes) = bytes else {
+            self.seen.remove(&seid);
+            return;
+        };
+        let bps = self.seen.get(&seid).map_or(0.0, |before| {
+            let span = at.duration_since(before.at).as_secs_f64();
+            if span > 0.0 { bytes.saturating_sub(before.bytes) as f64 * 8.0 / span } else { before.bps }
+        });
+        self.seen.insert(seid, Pace { bytes, at, bps });
+    }
+
+    /// The sessions that are told, the fastest first where there are others.
+    pub fn told(&mut self, all: &[Seid]) -> Vec<Seid> {
+        if all.len() <= TOLD_MAX {
+            return all.to_vec();
+        }
+        let mut ranked: Vec<(f64, Seid)> = self.seen.iter().map(|(seid, pace)| (pace.bps, *seid)).collect();
+        let order = |a: &(f64, Seid), b: &(f64, Seid)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        if ranked.len() > TOLD_MAX {
+            ranked.select_nth_unstable_by(TOLD_MAX - 1, order);
+            ranked.truncate(TOLD_MAX);
+        }
+        ranked.sort_by(order);
+        ranked.into_iter().map(|(_, seid)| seid).collect()
+    }
+
+    /// Forgets sessions that are gone.
+    pub fn keep(&mut self, is_there: impl Fn(Seid) -> bool) {
+        self.seen.retain(|seid, _| is_there(*seid));
+    }
+
+    /// Forwarded rate of all sessions, each as it was looked at last.
+    pub fn bps(&self) -> f64 {
+        self.seen.values().map(|pace| pace.bps).sum()
+    }
+}
 
 /// A user-plane function that can be looked at.
 pub struct Watched {
@@ -28,6 +109,8 @@ pub struct Watched {
 pub struct Told<'a> {
     /// Sessions there are.
     pub sessions: usize,
+    /// Their forwarded rate in bit/s.
+    pub delivered_bps: f64,
     /// Tunnels there are.
     pub tunnels: usize,
     /// What became of messages.
@@ -99,6 +182,7 @@ fn plane(sessions_told: usize, told: Told<'_>) -> UserPlaneStatus {
     UserPlaneStatus {
         sessions: told.sessions as u64,
         sessions_told: sessions_told as u64,
+        delivered_bps: told.delivered_bps,
         tunnels: told.tunnels as u64,
         session_events: named(&[
             ("established", counts.established),
@@ -147,3 +231,39 @@ impl Controlled for Watched {
 
 /// How long is listened to those who ask, between two looks for datagrams.
 pub const TURN: Duration = Duration::from_micros(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fastest_of_many_sessions_are_told_and_each_look_asks_for_a_bounded_number() {
+        let mut followed = Followed::default();
+        let mut all: Vec<Seid> = (0..1000).collect();
+        let begun = Instant::now();
+        // Session n forwards n bytes in a second.
+        for second in 0..45 {
+            followed.keep(|seid| all.contains(&seid));
+            let due = followed.due(&all);
+            assert!(due.len() <= TOLD_MAX + LOOKED_AT, "{}", due.len());
+            let at = begun + Duration::from_secs(second);
+            due.iter().for_each(|seid| followed.looked(*seid, Some(seid * second), at));
+        }
+        let told = followed.told(&all);
+        assert_eq!((told.len(), told[0], told[99]), (TOLD_MAX, 999, 900));
+        assert_eq!(followed.bps(), (0..1000).sum::<u64>() as f64 * 8.0);
+        // Those that end make room for others, and one that begins to send is told within a lap.
+        all.retain(|seid| *seid < 950);
+        for second in 45..90 {
+            followed.keep(|seid| all.contains(&seid));
+            let at = begun + Duration::from_secs(second);
+            for seid in followed.due(&all) {
+                followed.looked(seid, Some(if seid == 3 { second * 5000 } else { seid * second }), at);
+            }
+        }
+        let told = followed.told(&all);
+        assert_eq!((told.len(), told[0], told[1], told[99]), (TOLD_MAX, 3, 949, 851));
+        // Few are told all, in their order, without having been looked at.
+        assert_eq!(Followed::default().told(&all[..50]), all[..50]);
+    }
+}

@@ -17,9 +17,10 @@ use weir_report::table;
 
 /// Look at running links and change them: how they stand, their policy, rates and configuration.
 ///
-/// Each `weir run` listens on a socket in /run/weir that belongs to root. A change is checked in full first,
-/// put into force as a whole between two packets, and told in the log of the run; where one key is refused,
-/// nothing changes, and the key and the remedy are told. What needs a restart is refused as such.
+/// Each `weir run`, `weir steer`, `weir upf` and `weir lab` listens on a socket in /run/weir that belongs to
+/// root. A change is checked in full first, put into force as a whole between two packets, and told in the
+/// log of the run; where one key is refused, nothing changes, and the key and the remedy are told. What
+/// needs a restart is refused as such.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

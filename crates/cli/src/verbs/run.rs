@@ -309,8 +309,8 @@ fn watch(
             || control.is_draining();
         handle.warnings().into_iter().for_each(|warning| view.warn(warning));
         view.trouble(trouble(&config, &handle));
-        if let Some(now) = handle.sensing() {
-            view.sense(now.line());
+        if let Some(line) = control.sensing() {
+            view.sense(line);
         }
         if let Some(line) = upstream(&mut handle) {
             view.sense(line);

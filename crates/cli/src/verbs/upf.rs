@@ -1,6 +1,6 @@
 //! `weir upf`: a 5G user-plane function.
 
-use crate::control::upf::{self as control, Told, Watched};
+use crate::control::upf::{self as control, Followed, Told, Watched};
 use crate::control::{Desk, Doors, Source};
 use crate::interrupt::{HangUp, interrupted};
 use crate::log::{self, Entry, Level};
@@ -22,7 +22,7 @@ use weir_dataplane::{JOURNALS, Progress, privileges};
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
 use weir_upf::plane::{Alone, Pace, PlaneHandle, Remote, alone};
-use weir_upf::rules::Plane;
+use weir_upf::rules::{Plane, Seid};
 use weir_upf::server::Server;
 use weir_upf::state;
 
@@ -282,6 +282,7 @@ fn serve(
     let length = config.run.duration.map(|d| Duration::from_nanos(d.as_nanos()));
     let period = if output.live() { PICTURE } else { LINE };
     let (mut due, mut told, mut board) = (period, Duration::ZERO, Board::new(output));
+    let mut followed = Followed::default();
     let is_over =
         || stop.load(Ordering::Relaxed) || length.is_some_and(|l| start.elapsed() >= l) || has_ended();
     while !is_over() {
@@ -294,8 +295,8 @@ fn serve(
         warnings.iter().for_each(|line| board.say(Entry::warn("warning", line)));
         if start.elapsed() >= told {
             told = start.elapsed() + PICTURE;
-            let rows = rows(&mut server, control::TOLD_MAX);
-            tell(&mut server, &rows, &mut watched, &mut desk);
+            let rows = followed_rows(&mut server, &mut followed);
+            tell(&mut server, &rows, followed.bps(), &mut watched, &mut desk);
             if start.elapsed() >= due {
                 due = start.elapsed() + period;
                 show(&mut server, &rows, &mut board, start.elapsed());
@@ -319,6 +320,7 @@ fn show<P: Plane>(server: &mut Server<P>, rows: &[SessionRow], board: &mut Board
 fn tell<P: Plane + Tells>(
     server: &mut Server<P>,
     rows: &[SessionRow],
+    delivered_bps: f64,
     watched: &mut Watched,
     desk: &mut Desk,
 ) {
@@ -326,7 +328,7 @@ fn tell<P: Plane + Tells>(
     let control = server.control();
     let (sessions, tunnels) = (control.sessions().len(), control.tunnels());
     let counts = control.counts();
-    let status = watched.tell(rows, Told { sessions, tunnels, counts, unsent, faults });
+    let status = watched.tell(rows, Told { sessions, delivered_bps, tunnels, counts, unsent, faults });
     desk.stands(&status);
 }
 
@@ -345,14 +347,27 @@ fn head(counts: &Counts, sessions: usize, tunnels: usize) -> String {
     )
 }
 
-/// At most `most` sessions.
-fn rows<P: Plane>(server: &mut Server<P>, most: usize) -> Vec<SessionRow> {
+/// The sessions that are told one by one while it runs.
+fn followed_rows<P: Plane>(server: &mut Server<P>, followed: &mut Followed) -> Vec<SessionRow> {
+    let control = server.control();
+    followed.keep(|seid| control.sessions().get(seid).is_some());
+    let all: Vec<Seid> = control.sessions().iter().map(|entry| entry.rules.seid).collect();
+    for seid in followed.due(&all) {
+        let usage = control.plane().usage(seid);
+        followed.looked(seid, usage.map(|usage| usage.bytes.up + usage.bytes.down), Instant::now());
+    }
+    rows(server, &followed.told(&all))
+}
+
+/// These sessions.
+fn rows<P: Plane>(server: &mut Server<P>, seids: &[Seid]) -> Vec<SessionRow> {
     let control = server.control();
     let peers: Vec<_> = control.peers().iter().map(|peer| peer.address).collect();
     let of = |entry: &weir_upf::control::SessionEntry| {
         SessionRow::new(&entry.rules, peers[usize::from(entry.peer)])
     };
-    let mut rows: Vec<SessionRow> = control.sessions().iter().take(most).map(of).collect();
+    let mut rows: Vec<SessionRow> =
+        seids.iter().filter_map(|seid| control.sessions().get(*seid)).map(of).collect();
     for row in &mut rows {
         row.usage = control.plane().usage(row.seid).unwrap_or_default();
         row.flows = control.plane().flows(row.seid);
@@ -368,7 +383,9 @@ fn finish<P: Plane + Tells>(
     output: &Output,
 ) -> Result<(), Failure> {
     let total = server.control().sessions().len();
-    let rows = rows(server, TOLD_MAX);
+    let seids: Vec<Seid> =
+        server.control().sessions().iter().take(TOLD_MAX).map(|entry| entry.rules.seid).collect();
+    let rows = rows(server, &seids);
     let tunnels = server.control().tunnels();
     let faults: BTreeMap<_, _> = server.control().plane().faults().into_iter().collect();
     if server.keeps() {

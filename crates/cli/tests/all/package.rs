@@ -177,3 +177,26 @@ fn what_the_package_configures_is_valid() {
         }
     }
 }
+
+/// What the container file says of capabilities, beside the unit that it names.
+#[test]
+fn the_container_has_the_capabilities_of_the_unit() {
+    let read = |file: &str| std::fs::read_to_string(repository().join(file)).unwrap();
+    // The words of one line behind these.
+    let line = |file: &str, words: &str| -> String {
+        let text = read(file);
+        text.split(words)
+            .nth(1)
+            .unwrap_or_else(|| panic!("no {words:?}: {text}"))
+            .lines()
+            .next()
+            .unwrap()
+            .into()
+    };
+    let unit = line("data/package/weir@.service", "\nCapabilityBoundingSet=CAP_");
+    let unit: BTreeSet<&str> = unit.split(" CAP_").collect();
+    let container = line("Containerfile", "--cap-drop all --cap-add ");
+    let container: BTreeSet<&str> = container.split(' ').next().unwrap().split(',').collect();
+    assert!(unit.len() > 10 && unit.contains("CHOWN"), "{unit:?}");
+    assert_eq!(container, unit);
+}

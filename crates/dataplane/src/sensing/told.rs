@@ -8,6 +8,8 @@ use weir_units::Duration;
 /// How sensing stands.
 #[derive(Clone, Copy, Debug)]
 pub struct SensingNow {
+    /// The direction whose queue probes go through: 0 or 1.
+    pub direction: usize,
     /// What samples are worth.
     pub state: State,
     /// What became of the probes.
