@@ -64,6 +64,7 @@ impl Doors {
         };
         let metrics = bound(metrics)?;
         let page = bound(page)?.map(|listener| with_token(listener, page.0)).transpose()?;
+        let metrics = metrics.map(|listener| (listener, Vec::new()));
         let sockets = Sockets { control: None, metrics, page };
         Ok(Doors { socket: None, sockets, service: Service::find() })
     }
@@ -74,10 +75,35 @@ impl Doors {
         self.socket.take()
     }
 
+    /// Has the service manager hear of this link among those of the program.
+    pub fn belong_to(&mut self, first: &Doors) {
+        self.service = first.service.beside();
+    }
+
+    /// The address of metrics, which another link is to serve.
+    pub fn take_metrics(&mut self) -> Option<TcpListener> {
+        self.sockets.metrics.take().map(|(listener, _)| listener)
+    }
+
+    /// Serves metrics there, of this link and of others by their boards.
+    pub fn serve_metrics(&mut self, listener: TcpListener, beside: Vec<Board>) {
+        self.sockets.metrics = Some((listener, beside));
+    }
+
+    /// The link did not begin: the service manager does not wait for it.
+    pub fn close(&self) {
+        self.service.stopping();
+    }
+
     /// Opens the control socket; a run without one goes on, and says so.
     pub fn listen(&mut self) -> Option<String> {
+        self.listen_as(0)
+    }
+
+    /// The same for one of several links, by its number from zero.
+    pub fn listen_as(&mut self, link: usize) -> Option<String> {
         let bound = weir_dataplane::make_journals(Path::new(JOURNALS))
-            .and_then(|()| ControlSocket::bind(Path::new(FOLDER)));
+            .and_then(|()| ControlSocket::bind(Path::new(FOLDER), link));
         match bound {
             Ok(mut socket) => {
                 self.sockets.control = socket.take();

@@ -1,5 +1,7 @@
 //! Ctrl-C, and a request to end.
 
+#[cfg(feature = "live")]
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -37,12 +39,17 @@ pub fn interrupted() -> Arc<AtomicBool> {
     .clone()
 }
 
-/// A request to read the configuration again: SIGHUP from a process.
+/// A request to read the configuration again: SIGHUP from a process. Each clone hears of each.
 #[cfg(feature = "live")]
-pub struct HangUp(());
+#[derive(Clone)]
+pub struct HangUp {
+    /// How many were heard of.
+    heard: std::cell::Cell<u32>,
+}
 
+/// How many there were.
 #[cfg(feature = "live")]
-static TOLD: AtomicBool = AtomicBool::new(false);
+static TOLD: AtomicU32 = AtomicU32::new(0);
 
 #[cfg(feature = "live")]
 impl HangUp {
@@ -57,12 +64,13 @@ impl HangUp {
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         // SAFETY: the handlers touch nothing but atomics.
         unsafe { libc::sigaction(libc::SIGHUP, &action, std::ptr::null_mut()) };
-        HangUp(())
+        HangUp { heard: std::cell::Cell::new(TOLD.load(Ordering::Relaxed)) }
     }
 
     /// Whether it was asked for since the last call.
     pub fn was_told(&self) -> bool {
-        TOLD.swap(false, Ordering::Relaxed)
+        let told = TOLD.load(Ordering::Relaxed);
+        self.heard.replace(told) != told
     }
 }
 
@@ -71,7 +79,7 @@ type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_voi
 
 #[cfg(feature = "live")]
 extern "C" fn on_request(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    TOLD.store(true, Ordering::Relaxed);
+    TOLD.fetch_add(1, Ordering::Relaxed);
 }
 
 #[cfg(feature = "live")]
@@ -80,7 +88,7 @@ extern "C" fn on_hangup(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
     let is_of_kernel = unsafe { (*info).si_code } > 0;
     match FLAG.get().filter(|_| is_of_kernel) {
         Some(flag) => flag.store(true, Ordering::Relaxed),
-        None => TOLD.store(true, Ordering::Relaxed),
+        None => drop(TOLD.fetch_add(1, Ordering::Relaxed)),
     }
 }
 

@@ -116,17 +116,17 @@ impl Entry {
     }
 
     /// All fields with their values, whoever wrote these.
-    fn all(&self) -> impl Iterator<Item = (&'static str, String)> {
+    fn all(&self, about: Option<&'static About>) -> impl Iterator<Item = (&'static str, String)> {
         let own = self.fields.iter().map(|(key, value)| (*key, value.as_str()));
-        let link = LINK.get().map(|(verb, link)| [("verb", *verb), ("link", link.as_str())]);
+        let link = about.or(LINK.get()).map(|(verb, link)| [("verb", *verb), ("link", link.as_str())]);
         let first = [("event", self.event)].into_iter().chain(link.into_iter().flatten());
         first.chain(own).map(|(key, value)| (key, plain(value)))
     }
 
     /// A line of `key=value`; `at` is the time since 1970.
-    fn record(&self, at: std::time::Duration) -> String {
+    fn record(&self, at: std::time::Duration, about: Option<&'static About>) -> String {
         let mut line = format!("time={} level={}", utc(at), self.level.name());
-        for (key, value) in self.all().chain([("msg", plain(&self.message))]) {
+        for (key, value) in self.all(about).chain([("msg", plain(&self.message))]) {
             // A string takes all that is written.
             let _ = write!(line, " {key}={}", quoted(&value));
         }
@@ -135,18 +135,21 @@ impl Entry {
 
     /// As the journal takes it: a line for each field, of which none has a line break.
     #[cfg(any(feature = "live", test))]
-    fn datagram(&self) -> String {
+    fn datagram(&self, about: Option<&'static About>) -> String {
         let mut text = format!("MESSAGE={}\nPRIORITY={}\n", plain(&self.message), self.level.priority());
         text.push_str("SYSLOG_IDENTIFIER=weir\n");
-        for (key, value) in self.all() {
+        for (key, value) in self.all(about) {
             let _ = writeln!(text, "WEIR_{}={value}", key.to_ascii_uppercase());
         }
         text
     }
 }
 
-/// What runs here, told with each record: the verb, and the ports or devices.
-static LINK: OnceLock<(&'static str, String)> = OnceLock::new();
+/// The verb, and the ports or devices.
+type About = (&'static str, String);
+
+/// What runs here, told with each record.
+static LINK: OnceLock<About> = OnceLock::new();
 
 /// Says what runs here; the first time counts.
 #[cfg(feature = "live")]
@@ -202,6 +205,8 @@ pub fn utc(at: std::time::Duration) -> String {
 pub struct Log {
     level: Level,
     form: Form,
+    /// Which of the links it is of, where a program has several.
+    about: Option<&'static About>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -216,15 +221,28 @@ enum Form {
 
 impl Log {
     /// All of it, as text.
-    pub const TEXT: Log = Log { level: Level::Debug, form: Form::Text };
+    pub const TEXT: Log = Log { level: Level::Debug, form: Form::Text, about: None };
 
     /// As it was asked for, and as standard error is.
     pub fn open(asked: Option<Level>) -> Log {
         #[cfg(feature = "live")]
         if journal().is_some() {
-            return Log { level: asked.unwrap_or(Level::Info), form: Form::Journal };
+            return Log { level: asked.unwrap_or(Level::Info), form: Form::Journal, about: None };
         }
-        asked.map_or(Log::TEXT, |level| Log { level, form: Form::Records })
+        asked.map_or(Log::TEXT, |level| Log { level, form: Form::Records, about: None })
+    }
+
+    /// The same of one of several links, whose name each line has. As text it leaves out how links stand all
+    /// the time. The name stays for the life of the program.
+    #[cfg(feature = "live")]
+    pub fn of_link(self, verb: &'static str, link: impl Display) -> Log {
+        let level = if self.is_text() { Level::Info } else { self.level };
+        Log { level, about: Some(Box::leak(Box::new((verb, link.to_string())))), ..self }
+    }
+
+    /// Which of several links it is of.
+    pub fn link(self) -> Option<&'static str> {
+        self.about.map(|(_, link)| link.as_str())
     }
 
     /// Whether messages are for who watches, and go with the results.
@@ -244,7 +262,7 @@ impl Log {
         }
         #[cfg(feature = "live")]
         if let (Form::Journal, Some(socket)) = (self.form, journal()) {
-            match socket.send(entry.datagram().as_bytes()) {
+            match socket.send(entry.datagram(self.about).as_bytes()) {
                 Ok(_) => return,
                 // It does not keep up, and nobody waits for it.
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return,
@@ -253,7 +271,7 @@ impl Log {
             }
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        line(&entry.record(now));
+        line(&entry.record(now, self.about));
     }
 }
 
@@ -294,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_record_is_one_line_whatever_was_sent() {
-        let line = entry().record(Duration::from_millis(1_795_462_301_123));
+        let line = entry().record(Duration::from_millis(1_795_462_301_123), None);
         let expected = "time=2026-11-23T19:31:41.123Z level=warn event=change who=\"uid 0\" pid=7 \
                         msg=\"two lines \\\"quoted\\\" a=b [2J\"";
         assert_eq!(line, expected);
@@ -306,7 +324,7 @@ mod tests {
     fn the_journal_gets_a_line_for_each_field_and_no_other() {
         let expected = "MESSAGE=two lines \"quoted\" a=b [2J\nPRIORITY=4\nSYSLOG_IDENTIFIER=weir\nWEIR_EVENT=change\n\
                         WEIR_WHO=uid 0\nWEIR_PID=7\n";
-        assert_eq!(entry().datagram(), expected);
+        assert_eq!(entry().datagram(None), expected);
     }
 
     #[test]

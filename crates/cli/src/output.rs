@@ -81,9 +81,23 @@ impl Output {
     pub fn tell(&self, entry: &Entry) {
         match (self.log.is_text(), self.json) {
             (false, _) => self.log.tell(entry),
-            (true, true) => warn(entry.text()),
-            (true, false) => self.print(entry.text()),
+            (true, true) => warn(self.text(entry)),
+            (true, false) => self.print(self.text(entry)),
         }
+    }
+
+    /// An event in words, of one of several links with its name.
+    fn text(&self, entry: &Entry) -> String {
+        match self.log.link() {
+            Some(link) => format!("{link}: {}", entry.text()),
+            None => entry.text(),
+        }
+    }
+
+    /// The same for one of several links, which has no live view.
+    #[cfg(feature = "live")]
+    pub fn of_link(self, verb: &'static str, link: impl Display) -> Output {
+        Output { log: self.log.of_link(verb, link), ..self }
     }
 
     /// Whether an entry matters enough to be told.
@@ -95,7 +109,7 @@ impl Output {
     /// The same of something that went wrong, which is said on standard error.
     #[cfg(feature = "live")]
     pub fn tell_error(&self, entry: &Entry) {
-        if self.log.is_text() { warn(entry.text()) } else { self.log.tell(entry) }
+        if self.log.is_text() { warn(self.text(entry)) } else { self.log.tell(entry) }
     }
 
     /// Whether the log goes elsewhere than what is shown.
@@ -117,7 +131,9 @@ impl Output {
     /// Whether a live view can be drawn.
     #[cfg(feature = "live")]
     pub fn live(&self) -> bool {
-        !self.json && std::io::stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|t| t != "dumb")
+        let can_draw =
+            std::io::stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|t| t != "dumb");
+        !self.json && self.log.link().is_none() && can_draw
     }
 
     /// Says something on the way: for people, never mixed with results for programs.

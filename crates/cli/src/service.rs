@@ -7,6 +7,7 @@
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest text of a state that is told.
@@ -14,15 +15,37 @@ const STATUS_MAX: usize = 200;
 /// Between two texts of how it stands.
 const STATUS_PERIOD: Duration = Duration::from_secs(10);
 
-/// The service manager that started this program, if one did.
-#[derive(Debug, Default)]
+/// The service manager that started this program, if one did, as one link of the program tells it: it hears
+/// that all work, that one reads its configuration, and that the last ends.
+#[derive(Debug)]
 pub struct Service {
+    shared: Arc<Mutex<Shared>>,
+    /// Which of the links this is.
+    link: usize,
+}
+
+/// What links have in common.
+#[derive(Debug, Default)]
+struct Shared {
     socket: Option<UnixDatagram>,
     /// How often it must hear of this program.
     watchdog: Option<Duration>,
     /// When it was told last that this program works, and how it stands.
     alive: Option<Instant>,
     status: Option<Instant>,
+    links: Vec<State>,
+}
+
+/// What a link told.
+#[derive(Debug, Default)]
+struct State {
+    is_ready: bool,
+    /// Whether it works since that was told last.
+    is_alive: bool,
+    is_over: bool,
+    /// How it stands, and when it was asked for that.
+    line: String,
+    asked: Option<Instant>,
 }
 
 impl Service {
@@ -31,16 +54,37 @@ impl Service {
         let told = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let is_ours = told("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
         let watchdog = told("WATCHDOG_USEC").filter(|usec| *usec > 0 && is_ours);
-        Service {
+        Service::of(Shared {
             socket: std::env::var_os("NOTIFY_SOCKET").and_then(|name| connect(name.as_bytes()).ok()),
             watchdog: watchdog.map(Duration::from_micros),
-            ..Service::default()
-        }
+            ..Shared::default()
+        })
+    }
+
+    fn of(mut shared: Shared) -> Service {
+        shared.links.push(State::default());
+        Service { shared: Arc::new(Mutex::new(shared)), link: 0 }
+    }
+
+    /// The same for one more link.
+    pub fn beside(&self) -> Service {
+        let mut shared = self.shared();
+        shared.links.push(State::default());
+        Service { shared: self.shared.clone(), link: shared.links.len() - 1 }
+    }
+
+    /// There are no invariants that a panic could break.
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// It works now, for the first time or again.
     pub fn ready(&self) {
-        self.tell("READY=1");
+        let mut shared = self.shared();
+        shared.links[self.link].is_ready = true;
+        if shared.running().all(|link| link.is_ready) {
+            shared.tell("READY=1");
+        }
     }
 
     /// It reads its configuration; [`Service::ready`] ends that.
@@ -50,32 +94,54 @@ impl Service {
         // SAFETY: the pointer is to `now`.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
         let usec = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={usec}"));
+        self.shared().tell(&format!("RELOADING=1\nMONOTONIC_USEC={usec}"));
     }
 
     /// It ends.
     pub fn stopping(&self) {
-        self.tell("STOPPING=1");
+        let mut shared = self.shared();
+        shared.links[self.link].is_over = true;
+        if shared.running().next().is_none() {
+            shared.tell("STOPPING=1");
+        }
     }
 
-    /// It works: told twice in the time after which the service manager would start it anew. Whoever does not
-    /// work does not call this.
-    pub fn alive(&mut self) {
-        let Some(period) = self.watchdog else { return };
-        if self.alive.is_none_or(|last| last.elapsed() >= period / 2) {
-            self.tell("WATCHDOG=1");
-            self.alive = Some(Instant::now());
+    /// It works: told twice in the time after which the service manager would start it anew, if all links
+    /// that have not ended do. Whoever does not work does not call this.
+    pub fn alive(&self) {
+        let mut shared = self.shared();
+        let Some(period) = shared.watchdog else { return };
+        shared.links[self.link].is_alive = true;
+        let is_due = shared.alive.is_none_or(|last| last.elapsed() >= period / 2);
+        if is_due && shared.running().all(|link| link.is_alive) {
+            shared.tell("WATCHDOG=1");
+            shared.alive = Some(Instant::now());
+            shared.links.iter_mut().for_each(|link| link.is_alive = false);
         }
     }
 
     /// How it stands, in a line that `systemctl status` shows; every ten seconds at most.
-    pub fn status(&mut self, text: impl FnOnce() -> String) {
-        if self.socket.is_none() || self.status.is_some_and(|last| last.elapsed() < STATUS_PERIOD) {
+    pub fn status(&self, text: impl FnOnce() -> String) {
+        let mut shared = self.shared();
+        let is_early = |at: Option<Instant>| at.is_some_and(|last| last.elapsed() < STATUS_PERIOD);
+        let own = &mut shared.links[self.link];
+        if !is_early(own.asked) {
+            (own.asked, own.line) = (Some(Instant::now()), text());
+        }
+        if is_early(shared.status) {
             return;
         }
-        let text: String = text().chars().filter(|c| !c.is_control()).take(STATUS_MAX).collect();
-        self.tell(&format!("STATUS={text}"));
-        self.status = Some(Instant::now());
+        let lines: Vec<&str> =
+            shared.running().map(|link| link.line.as_str()).filter(|line| !line.is_empty()).collect();
+        let text: String = lines.join("; ").chars().filter(|c| !c.is_control()).take(STATUS_MAX).collect();
+        shared.tell(&format!("STATUS={text}"));
+        shared.status = Some(Instant::now());
+    }
+}
+
+impl Shared {
+    fn running(&self) -> impl Iterator<Item = &State> {
+        self.links.iter().filter(|link| !link.is_over)
     }
 
     /// A message that is lost if the service manager does not take it: nothing here waits for it.
@@ -123,11 +189,11 @@ mod tests {
             (abstract_name, format!("@{name}").into_bytes()),
         ] {
             listener.set_nonblocking(true).unwrap();
-            let mut service = Service {
+            let service = Service::of(Shared {
                 socket: Some(connect(&name).unwrap()),
                 watchdog: Some(Duration::from_secs(3600)),
-                ..Service::default()
-            };
+                ..Shared::default()
+            });
             service.ready();
             service.alive();
             service.alive();
@@ -140,11 +206,43 @@ mod tests {
             assert!(told[2].starts_with("STATUS=aREADY=0aREADY") && told[2].len() <= 7 + STATUS_MAX);
             assert!(told[3].starts_with("RELOADING=1\nMONOTONIC_USEC="), "{told:?}");
             assert_eq!(told[4..], ["STOPPING=1"]);
-            service.watchdog = Some(Duration::from_millis(2));
+            service.shared().watchdog = Some(Duration::from_millis(2));
             std::thread::sleep(Duration::from_millis(2));
             service.alive();
             assert_eq!(heard(&listener), ["WATCHDOG=1"]);
         }
+    }
+
+    #[test]
+    fn of_several_links_all_must_work_and_the_last_one_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let listener = UnixDatagram::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let socket = connect(path.as_os_str().as_bytes()).unwrap();
+        let watchdog = Some(Duration::from_nanos(1));
+        let first = Service::of(Shared { socket: Some(socket), watchdog, ..Shared::default() });
+        let second = first.beside();
+        first.ready();
+        assert_eq!(heard(&listener), [""; 0]);
+        second.ready();
+        assert_eq!(heard(&listener), ["READY=1"]);
+        (0..3).for_each(|_| first.alive());
+        assert_eq!(heard(&listener), [""; 0], "nobody knows of the other");
+        second.alive();
+        assert_eq!(heard(&listener), ["WATCHDOG=1"]);
+        first.status(|| "one".into());
+        second.status(|| "two".into());
+        assert_eq!(heard(&listener), ["STATUS=one"]);
+        first.shared().status = None;
+        first.status(|| panic!("nobody asks again so soon"));
+        assert_eq!(heard(&listener), ["STATUS=one; two"]);
+        first.stopping();
+        assert_eq!(heard(&listener), [""; 0]);
+        second.alive();
+        assert_eq!(heard(&listener), ["WATCHDOG=1"], "who has ended is not missed");
+        second.stopping();
+        assert_eq!(heard(&listener), ["STOPPING=1"]);
     }
 
     #[test]
@@ -153,16 +251,16 @@ mod tests {
         let path = folder.path().join("notify");
         let listener = UnixDatagram::bind(&path).unwrap();
         let socket = connect(path.as_os_str().as_bytes()).unwrap();
-        let service = Service { socket: Some(socket), ..Service::default() };
+        let service = Service::of(Shared { socket: Some(socket), ..Shared::default() });
         // More than fits.
         (0..10_000).for_each(|_| service.ready());
         drop(listener);
         service.ready();
         // Without a service manager nothing is told.
-        let mut none = Service::default();
+        let none = Service::of(Shared::default());
         none.ready();
         none.alive();
-        none.status(|| panic!("nobody asks"));
+        none.status(|| "unheard".into());
         assert!(connect(b"").is_err() && connect(b"/no/such/socket").is_err());
     }
 }

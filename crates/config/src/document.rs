@@ -134,6 +134,11 @@ impl Document {
         self.root.has(name)
     }
 
+    /// Whether it has a key, such as `host.poll`.
+    pub fn has(&self, key: &str) -> bool {
+        self.root.has_path(key)
+    }
+
     /// [`set`](Document::set) from one text, `run.duration=5s`.
     pub fn set_from(&mut self, assignment: &str) -> Result<(), Errors> {
         match assignment.split_once('=') {

@@ -58,8 +58,29 @@ const HAND_OVER: Duration = Duration::from_millis(10);
 const LEFT: &str = "the kernel goes on forwarding between the ports, past the queues. The next `weir run` on them takes over; \
                     `weir doctor --clean` ends it and puts the ports back";
 
+/// What a loop keeps from one turn to the next.
+pub(crate) struct Turns {
+    batch: Vec<Received>,
+    /// When the last turn began, or what was slept after it ended.
+    pub(crate) last: Time,
+    /// When the heart beat last.
+    beaten: Time,
+    sample_due: Time,
+    presence_due: Time,
+    measured: Window,
+}
+
+/// What came of a turn.
+pub(crate) enum Turned {
+    /// There was something to do, and may be more.
+    Worked,
+    /// There was nothing to do.
+    Idle,
+    Ended(End),
+}
+
 /// Why the loop ended.
-enum End {
+pub(crate) enum End {
     /// It was told to.
     Told,
     /// Another run, of this process, takes over.
@@ -477,7 +498,14 @@ impl Loop {
     /// unexpected error. To be called on a thread of its own, which from then on has no more rights than the
     /// loop needs ([`privileges::LOOP`]).
     pub fn run(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
-        self.claim = Claim::make(self.setup.core, self.setup.realtime);
+        let mut turns = self.begin(Claim::make(self.setup.core, self.setup.realtime));
+        let result = self.turn_until_end(&mut turns, stop);
+        self.finish(result)
+    }
+
+    /// Takes over from the kernel, on a thread that has claimed a processor.
+    pub(crate) fn begin(&mut self, claim: Claim) -> Turns {
+        self.claim = claim;
         self.clock.begin(clock());
         self.tell_claim();
         privileges::keep(&privileges::LOOP).unwrap_or_else(|error| self.warn(error.to_string()));
@@ -486,34 +514,48 @@ impl Loop {
         let bypassed_before = self.ports.bypassed();
         self.bypass = BypassWatch::new(bypassed_before);
         self.bypassed_before = bypassed_before;
-        let result = self.turns(stop);
-        let is_left = match &result {
-            Ok(End::Told) => self.setup.keep_forwarding,
-            Ok(End::TakenOver(_)) => true,
-            Err(Error::PortGone(..)) => false,
-            Err(_) => true,
+        let now = clock();
+        self.ports.poll_drivers_if_deferred();
+        Turns {
+            batch: Vec::with_capacity(BATCH),
+            last: now,
+            beaten: now,
+            sample_due: self.origin + self.setup.sample,
+            presence_due: now + PRESENCE,
+            measured: self.setup.window(self.origin),
+        }
+    }
+
+    /// Puts the interfaces back, or leaves them to the kernel or to the run that takes over. After an error
+    /// nothing is asked of the queues any more.
+    pub(crate) fn finish(mut self, result: Result<End, Error>) -> Result<Outcome, Error> {
+        let end = match result {
+            Ok(end) => end,
+            Err(Error::PortGone(name, _)) => return Err(Error::PortGone(name, self.ports.close())),
+            Err(error) => {
+                self.ports.leave(false);
+                return Err(Error::LeftToKernel(error.to_string()));
+            }
         };
-        if is_left && result.is_ok() {
+        let words = match end {
+            End::Told if !self.setup.keep_forwarding => None,
+            End::Told => Some(LEFT.to_string()),
+            End::TakenOver(by) => Some(format!("process {by} took over the ports")),
+        };
+        if words.is_some() {
             self.hand_over();
         }
-        let mut outcome = self.outcome(bypassed_before);
-        if is_left {
-            self.ports.leave(result.is_ok());
-            let words = match result {
-                Ok(End::Told) => LEFT.to_string(),
-                Ok(End::TakenOver(by)) => format!("process {by} took over the ports"),
-                Err(error) => return Err(Error::LeftToKernel(error.to_string())),
-            };
-            outcome.warnings.push(words);
-            return Ok(outcome);
+        let mut outcome = self.outcome(self.bypassed_before);
+        match words {
+            Some(words) => {
+                self.ports.leave(true);
+                outcome.warnings.push(words);
+            }
+            // The kernel forwards until the programs are gone; then the wire is cut. A frame never has two
+            // ways.
+            None => outcome.warnings.extend(self.ports.close()),
         }
-        // The kernel forwards until the programs are gone; then the wire is cut. A frame never has two ways.
-        let left = self.ports.close();
-        match result {
-            Ok(_) => Ok(Outcome { warnings: [outcome.warnings, left].concat(), ..outcome }),
-            Err(Error::PortGone(name, _)) => Err(Error::PortGone(name, left)),
-            Err(error) => Err(error),
-        }
+        Ok(outcome)
     }
 
     /// Sends what waits, without keeping rates, and lets the kernel forward what comes after it.
@@ -539,59 +581,87 @@ impl Loop {
         self.ports.flush().is_ok() && any
     }
 
-    fn turns(&mut self, stop: &AtomicBool) -> Result<End, Error> {
-        let mut batch: Vec<Received> = Vec::with_capacity(BATCH);
-        let mut last = clock();
-        let mut beaten = last;
-        let mut sample_due = self.origin + self.setup.sample;
-        let mut presence_due = last + PRESENCE;
-        let measured = self.setup.window(self.origin);
-        self.ports.poll_drivers_if_deferred();
-        while !stop.load(Ordering::Relaxed) {
-            let now = clock();
-            if measured.contains(now) {
-                self.note_gap(now.since(last));
-            }
-            self.bypass.turned(last, now);
-            last = now;
-            let link_now = self.clock.turn(now);
-            if now.since(beaten) >= self.setup.fail_open_after && !self.setup.stands_still {
-                self.forget_stale(link_now, &mut batch);
-            }
-            self.ports.beat(now);
-            beaten = now;
-            self.take_change(link_now);
-            let worked = self.turn(link_now, &mut batch)?;
-            if link_now >= sample_due {
-                // Rows keep their rhythm, unless the loop is late by more than one.
-                let next = sample_due + self.setup.sample;
-                sample_due = if next > link_now { next } else { link_now + self.setup.sample };
-                self.pipes.iter_mut().for_each(|pipe| pipe.sample(link_now));
-                self.tell_state(link_now);
-                if let Some(sensing) = &self.sensing {
-                    // Whoever does not read does not watch.
-                    let _ = self.sensed.push(sensing.now());
+    fn turn_until_end(&mut self, turns: &mut Turns, stop: &AtomicBool) -> Result<End, Error> {
+        loop {
+            match self.step(turns, stop)? {
+                Turned::Worked => {}
+                Turned::Idle if self.setup.busy => self.claim.idle(turns.last),
+                Turned::Idle => {
+                    let span = self.rest_at_most(turns);
+                    self.ports.wait(None, span);
+                    self.slept(turns, span);
                 }
-                for (direction, pipe) in self.pipes.iter().enumerate() {
-                    let _ = pipe.upstream().map(|now| self.observed.push((direction, now)));
-                }
-            }
-            self.look_at_probes(link_now);
-            if now >= presence_due {
-                presence_due = now + PRESENCE;
-                self.look_at_ports(now)?;
-                if let Some(by) = self.ports.is_asked_for() {
-                    return Ok(End::TakenOver(by));
-                }
-            }
-            if !worked {
-                // Time slept on purpose is no lateness.
-                let slept = self.rest(link_now, sample_due);
-                self.clock.slept(slept);
-                last = now + slept;
+                Turned::Ended(end) => return Ok(end),
             }
         }
-        Ok(End::Told)
+    }
+
+    /// Turns once: takes in what arrived, sends what is due, and does from time to time what there is to do
+    /// beside that.
+    pub(crate) fn step(&mut self, turns: &mut Turns, stop: &AtomicBool) -> Result<Turned, Error> {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Turned::Ended(End::Told));
+        }
+        let now = clock();
+        if turns.measured.contains(now) {
+            self.note_gap(now.since(turns.last));
+        }
+        self.bypass.turned(turns.last, now);
+        turns.last = now;
+        let link_now = self.clock.turn(now);
+        if now.since(turns.beaten) >= self.setup.fail_open_after && !self.setup.stands_still {
+            self.forget_stale(link_now, &mut turns.batch);
+        }
+        self.ports.beat(now);
+        turns.beaten = now;
+        self.take_change(link_now);
+        let worked = self.turn(link_now, &mut turns.batch)?;
+        if link_now >= turns.sample_due {
+            // Rows keep their rhythm, unless the loop is late by more than one.
+            let next = turns.sample_due + self.setup.sample;
+            turns.sample_due = if next > link_now { next } else { link_now + self.setup.sample };
+            self.pipes.iter_mut().for_each(|pipe| pipe.sample(link_now));
+            self.tell_state(link_now);
+            if let Some(sensing) = &self.sensing {
+                // Whoever does not read does not watch.
+                let _ = self.sensed.push(sensing.now());
+            }
+            for (direction, pipe) in self.pipes.iter().enumerate() {
+                let _ = pipe.upstream().map(|now| self.observed.push((direction, now)));
+            }
+        }
+        self.look_at_probes(link_now);
+        if now >= turns.presence_due {
+            turns.presence_due = now + PRESENCE;
+            self.look_at_ports(now)?;
+            if let Some(by) = self.ports.is_asked_for() {
+                return Ok(Turned::Ended(End::TakenOver(by)));
+            }
+        }
+        Ok(if worked { Turned::Worked } else { Turned::Idle })
+    }
+
+    /// How long there is nothing to do after a turn without work, unless a frame comes: until a packet or
+    /// sample is due, and no longer than until the heart must beat.
+    pub(crate) fn rest_at_most(&mut self, turns: &Turns) -> Duration {
+        let due = self.pipes.iter_mut().filter_map(|p| p.next_event()).fold(turns.sample_due, Time::min);
+        due.since(self.clock.of(turns.last)).min(SLEEP_MAX)
+    }
+
+    /// Time slept on purpose is no lateness.
+    pub(crate) fn slept(&mut self, turns: &mut Turns, span: Duration) {
+        self.clock.slept(span);
+        turns.last = turns.last + span;
+    }
+
+    /// What the loop asks of a processor: the core, a real-time class, and all of its time.
+    pub(crate) fn wants(&self) -> (Option<usize>, bool, bool) {
+        (self.setup.core, self.setup.realtime, self.setup.busy)
+    }
+
+    /// Its ports, to sleep on.
+    pub(crate) fn ports(&mut self) -> &mut Ports {
+        &mut self.ports
     }
 
     /// The loop did not turn for so long that the kernel forwarded in its place: what came before that, and
@@ -786,19 +856,6 @@ impl Loop {
         if gap > STALL {
             self.stalled += gap;
         }
-    }
-
-    /// Nothing to do: spins, or sleeps until a frame comes, or a packet or sample is due. Returns how long it
-    /// slept on purpose at most.
-    fn rest(&mut self, now: Time, sample_due: Time) -> Duration {
-        if self.setup.busy {
-            self.claim.idle(now);
-            return Duration::ZERO;
-        }
-        let due = self.pipes.iter_mut().filter_map(|p| p.next_event()).fold(sample_due, Time::min);
-        let sleep = due.since(now).min(SLEEP_MAX);
-        self.ports.wait(None, sleep);
-        sleep
     }
 
     fn outcome(&mut self, bypassed_before: u64) -> Outcome {

@@ -88,7 +88,7 @@ impl Journal {
         };
         let path = if persistent {
             make(Path::new(JOURNALS))?;
-            Some(Path::new(JOURNALS).join(format!("{pid}-{}.json", content.netns)))
+            Some(free_name(Path::new(JOURNALS), &format!("{pid}-{}", content.netns)))
         } else {
             None
         };
@@ -283,6 +283,8 @@ impl Journal {
                 let _ = fs::remove_file(path);
             }
         } else {
+            // The process may have other links yet, and has no more to do with these ports.
+            self.content.started = 0;
             // The journal that is there says more if this fails, and to undo that again does no harm.
             let _ = self.write();
             (self.path, self.stays) = (None, true);
@@ -340,6 +342,14 @@ fn ask_to_leave(path: &Path, content: &Content) -> Result<(), Error> {
         )));
     }
     Ok(())
+}
+
+/// A name for a journal that no link of this process has: all but the first have a number.
+fn free_name(folder: &Path, stem: &str) -> PathBuf {
+    let has_link = |path: &PathBuf| read(path).is_ok_and(|content| is_alive(path, &content));
+    let numbered = (2..).map(|number| folder.join(format!("{stem}-{number}.json")));
+    let mut names = std::iter::once(folder.join(format!("{stem}.json"))).chain(numbered);
+    names.find(|path| !has_link(path)).expect("there is no end of numbers")
 }
 
 /// Whether the run of a journal lives: it holds the lock, also in another PID namespace, or its process is
@@ -751,7 +761,9 @@ mod tests {
         assert_eq!(journal.is_asked_for(), None);
         fs::write(path.with_extension("takeover"), "17").unwrap();
         assert_eq!(journal.is_asked_for(), Some(17));
+        assert_eq!(free_name(&folder, "journal"), folder.join("journal-2.json"), "each link has its own");
         journal.leave(true);
+        assert_eq!(free_name(&folder, "journal"), path);
         let content = read(&path).unwrap();
         assert!(content.kept && !is_alive(&path, &content), "{content:?}");
         fs::remove_dir_all(&folder).unwrap();

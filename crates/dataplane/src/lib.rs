@@ -44,6 +44,7 @@ mod reflector;
 mod ring;
 mod sensing;
 mod service;
+mod shared_loop;
 mod survey;
 mod sync;
 mod together;
@@ -75,6 +76,7 @@ pub use upstream::{RttSample, UpstreamNow};
 pub use ports::{FAIL_AFTER, HEADROOM_MIN, MtuChange, PortNews, Ports, PortsSetup};
 pub use reflector::{ReflectMode, Reflected, Reflector, ReflectorSetup};
 pub use sensing::{Rehearsal, SensingNow};
+pub use shared_loop::{Ended, SharedLoop};
 pub use survey::{DriverXdp, PortSurvey, survey};
 pub use together::problems as problems_of_ports;
 

@@ -309,18 +309,33 @@ impl Sleeper {
     /// Sleeps until a frame comes, `also` has something to read, or a span of less than a second is over.
     pub fn sleep(&mut self, also: Option<RawFd>, span: Duration) {
         self.polls[0].fd = also.unwrap_or(-1);
-        let span = if self.failed.is_empty() { span } else { span.min(SLEEP_WITH_ERRORS) };
-        let timeout = libc::timespec { tv_sec: 0, tv_nsec: span.as_nanos().min(999_999_999) as libc::c_long };
-        // SAFETY: the pointer and length are those of the vector; no signal mask is passed.
-        unsafe {
-            libc::ppoll(
-                self.polls.as_mut_ptr(),
-                self.polls.len() as libc::nfds_t,
-                &timeout,
-                std::ptr::null(),
-            );
-        }
-        // An interface that went down leaves an error, which would end every further sleep at once.
+        let span = self.at_most(span);
+        poll(&mut self.polls, span);
+        self.sort();
+    }
+
+    /// For those who sleep for several at once ([`poll`]): adds what this one waits for, and says how long it
+    /// may sleep of a span.
+    pub(crate) fn enlist(&self, polls: &mut Vec<libc::pollfd>, span: Duration) -> Duration {
+        polls.extend_from_slice(&self.polls);
+        self.at_most(span)
+    }
+
+    /// Takes what is its own from the front of what was told; whether there is anything.
+    pub(crate) fn take(&mut self, told: &mut &[libc::pollfd]) -> bool {
+        let (own, rest) = told.split_at(self.polls.len());
+        *told = rest;
+        self.polls.copy_from_slice(own);
+        self.sort();
+        own.iter().any(|poll| poll.revents != 0)
+    }
+
+    fn at_most(&self, span: Duration) -> Duration {
+        if self.failed.is_empty() { span } else { span.min(SLEEP_WITH_ERRORS) }
+    }
+
+    /// An interface that went down leaves an error, which would end every further sleep at once.
+    fn sort(&mut self) {
         let passed_over = self.failed.len();
         for (place, poll) in self.polls.iter_mut().enumerate().skip(1) {
             if poll.revents & libc::POLLERR != 0 {
@@ -332,5 +347,14 @@ impl Sleeper {
         if self.failed.len() == passed_over {
             self.failed.drain(..).for_each(|place| self.polls[place].fd = !self.polls[place].fd);
         }
+    }
+}
+
+/// Sleeps until there is something to read for one of these, or a span of less than a second is over.
+pub(crate) fn poll(polls: &mut [libc::pollfd], span: Duration) {
+    let timeout = libc::timespec { tv_sec: 0, tv_nsec: span.as_nanos().min(999_999_999) as libc::c_long };
+    // SAFETY: the pointer and length are those of the slice; no signal mask is passed.
+    unsafe {
+        libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, &timeout, std::ptr::null());
     }
 }

@@ -411,6 +411,11 @@ impl Ports {
         self.sleeper.sleep(also, span);
     }
 
+    /// What it sleeps on, for those who sleep for several at once.
+    pub(crate) fn sleeper(&mut self) -> &mut Sleeper {
+        &mut self.sleeper
+    }
+
     /// Takes what was found by whoever looks after the ports.
     fn take_found(&mut self, tell: &mut dyn FnMut(PortNews)) {
         let Some(upkeep) = &mut self.upkeep else { return };

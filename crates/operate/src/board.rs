@@ -14,6 +14,8 @@ struct Shown {
     configuration: Configuration,
     /// When the status was written.
     at: Option<Instant>,
+    /// Whether it ended in order.
+    is_over: bool,
 }
 
 impl Board {
@@ -36,6 +38,16 @@ impl Board {
         status.silent_s += since;
         status.uptime_s += since;
         status
+    }
+
+    /// Tells that it ended in order: nobody is to miss it where others go on.
+    pub fn end(&self) {
+        self.lock().is_over = true;
+    }
+
+    /// Whether it ended in order.
+    pub fn is_over(&self) -> bool {
+        self.lock().is_over
     }
 
     /// The configuration in force.

@@ -10,7 +10,7 @@
 //!
 //! let board = Board::default();
 //! board.publish(Status { title: "eth1 <-> eth2".into(), ..Status::default() });
-//! let text = metrics::openmetrics(&board.status());
+//! let text = metrics::openmetrics(&[board.status()], false);
 //! assert!(text.ends_with("# EOF\n") && text.contains("weir_uptime_seconds"));
 //! ```
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]

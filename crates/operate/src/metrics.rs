@@ -1,9 +1,11 @@
 //! A status as metrics: OpenMetrics, and the text format of Prometheus before it.
 //!
 //! Every label has few values: a direction, a port, a cause, a rule. What an endpoint is of, Prometheus says
-//! with its own label `instance`.
+//! with its own label `instance`; one that is of several links says with `link` of which a value is.
 
-use crate::model::{Delays, DirectionStatus, Packets, SensingStatus, Status, UserStatus};
+use crate::model::{
+    Delays, DirectionStatus, Packets, PortStatus, SensingStatus, Status, UserPlaneStatus, UserStatus,
+};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
@@ -18,10 +20,11 @@ pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; char
 /// Media type of [`plain`].
 pub const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The metrics in OpenMetrics.
-pub fn openmetrics(status: &Status) -> String {
+/// The metrics in OpenMetrics, of one program, or `by_link` of the links of a program that has several: then
+/// each value has a label `link` with the title of its status.
+pub fn openmetrics(statuses: &[Status], by_link: bool) -> String {
     let mut registry = Registry::with_prefix("weir");
-    registry.register_collector(Box::new(Metrics(status.clone())));
+    registry.register_collector(Box::new(Metrics { statuses: statuses.to_vec(), by_link }));
     let mut text = String::new();
     // A text takes whatever is written.
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
@@ -30,8 +33,8 @@ pub fn openmetrics(status: &Status) -> String {
 
 /// The same in the older text format, in which a counter's name has its suffix everywhere and units are
 /// comments.
-pub fn plain(status: &Status) -> String {
-    let text = openmetrics(status);
+pub fn plain(statuses: &[Status], by_link: bool) -> String {
+    let text = openmetrics(statuses, by_link);
     let counters: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
     let mut out = String::with_capacity(text.len());
@@ -52,7 +55,10 @@ pub fn plain(status: &Status) -> String {
 }
 
 #[derive(Debug)]
-struct Metrics(Status);
+struct Metrics {
+    statuses: Vec<Status>,
+    by_link: bool,
+}
 
 /// Writes families of metrics.
 struct Families<'a>(DescriptorEncoder<'a>);
@@ -133,41 +139,78 @@ impl Collector for Metrics {
     }
 }
 
-const NONE: Labels<'static> = Vec::new();
 /// States of sensing in the order of their numbers.
 const SENSING_STATES: [&str; 4] = ["starting", "sensing", "holding", "fallen back"];
 /// Customers at most that are told one by one, in each direction.
 const USERS_MAX: usize = 20;
 
-/// Counts by name, with the name as a label.
-fn by<'a>(label: &'static str, counts: &'a BTreeMap<String, u64>) -> impl Iterator<Item = (Labels<'a>, u64)> {
-    counts.iter().map(move |(name, n)| (vec![(label, name.as_str())], *n))
-}
-
 impl Metrics {
+    /// Each status with the labels that all of its values have.
+    fn statuses(&self) -> impl Iterator<Item = (Labels<'_>, &Status)> {
+        self.statuses.iter().map(|status| {
+            let link = self.by_link.then_some(("link", status.title.as_str()));
+            (link.into_iter().collect(), status)
+        })
+    }
+
+    /// One value of each status that has it.
+    fn each<'a, V>(
+        &'a self,
+        value: impl Fn(&'a Status) -> Option<V> + 'a,
+    ) -> impl Iterator<Item = (Labels<'a>, V)> {
+        self.statuses().filter_map(move |(labels, status)| Some((labels, value(status)?)))
+    }
+
+    /// Values of each status, by a label and its value.
+    fn listed<'a, V>(
+        &'a self,
+        label: &'static str,
+        values: impl Fn(&'a Status) -> Vec<(&'a str, V)> + 'a,
+    ) -> impl Iterator<Item = (Labels<'a>, V)> {
+        self.statuses().flat_map(move |(labels, status)| {
+            let with = move |name| [&labels[..], &[(label, name)]].concat();
+            values(status).into_iter().map(move |(name, value)| (with(name), value))
+        })
+    }
+
+    /// The directions of each status, with their labels.
+    fn directions(&self) -> impl Iterator<Item = (Labels<'_>, &DirectionStatus)> {
+        self.listed("direction", |status| {
+            status.directions.iter().map(|direction| (direction.name.as_str(), direction)).collect()
+        })
+    }
+
     fn program(&self, out: &mut Families<'_>) -> Result<(), Error> {
-        let status = &self.0;
-        let build = vec![("version", status.version.as_str()), ("verb", status.verb.as_str())];
-        out.gauges("build_info", "Version of the program and what it runs", None, [(build, 1u64)])?;
+        let build = self.statuses().map(|(labels, status)| {
+            let build = [("version", status.version.as_str()), ("verb", status.verb.as_str())];
+            ([&labels[..], &build].concat(), 1u64)
+        });
+        out.gauges("build_info", "Version of the program and what it runs", None, build)?;
         let seconds = || Some(Unit::Seconds);
-        out.gauges("uptime", "Time since the start", seconds(), [(NONE, status.uptime_s)])?;
+        let uptime = self.each(|status| Some(status.uptime_s));
+        out.gauges("uptime", "Time since the start", seconds(), uptime)?;
         let silent = "Time since the packet loop told last how it stands";
-        out.gauges("loop_silent", silent, seconds(), [(NONE, status.silent_s)])?;
-        out.histograms("loop_gap", "Times between turns of the packet loop", [(NONE, &status.gaps)])?;
+        out.gauges("loop_silent", silent, seconds(), self.each(|status| Some(status.silent_s)))?;
+        let gaps = self.each(|status| Some(&status.gaps));
+        out.histograms("loop_gap", "Times between turns of the packet loop", gaps)?;
         let stalled = "Time in which the packet loop did not turn for more than 1 ms at once";
-        out.counters("loop_stalled", stalled, seconds(), [(NONE, status.stalled_s)])?;
-        out.counters("changes", "Live changes that were put into force", None, [(NONE, status.changes)])?;
+        out.counters("loop_stalled", stalled, seconds(), self.each(|status| Some(status.stalled_s)))?;
+        let changes = self.each(|status| Some(status.changes));
+        out.counters("changes", "Live changes that were put into force", None, changes)?;
         let bypassed = "Frames that the kernel forwarded past the queues, as the packet loop did not turn";
-        out.counters("bypassed_frames", bypassed, None, [(NONE, status.bypassed_frames)])?;
-        let ports = || status.ports.iter().map(|port| (vec![("port", port.name.as_str())], port));
-        let up = ports().map(|(labels, port)| (labels, u64::from(port.is_up)));
+        out.counters("bypassed_frames", bypassed, None, self.each(|status| Some(status.bypassed_frames)))?;
+        let ports = |value: fn(&PortStatus) -> u64| {
+            self.listed("port", move |status| {
+                status.ports.iter().map(|port| (port.name.as_str(), value(port))).collect()
+            })
+        };
+        let up = ports(|port| port.is_up.into());
         out.gauges("port_up", "Whether the port is up and has a carrier", None, up)?;
-        let lost = ports().map(|(labels, port)| (labels, port.lost_frames));
         out.counters(
             "port_lost_frames",
             "Frames lost before they came to a queue, as rings were full",
             None,
-            lost,
+            ports(|port| port.lost_frames),
         )
     }
 
@@ -176,10 +219,7 @@ impl Metrics {
         &'a self,
         value: impl Fn(&'a DirectionStatus) -> Option<V> + 'a,
     ) -> impl Iterator<Item = (Labels<'a>, V)> {
-        let labelled = move |direction: &'a DirectionStatus| {
-            value(direction).map(|value| (vec![("direction", direction.name.as_str())], value))
-        };
-        self.0.directions.iter().filter_map(labelled)
+        self.directions().filter_map(move |(labels, direction)| Some((labels, value(direction)?)))
     }
 
     /// Values of each direction by name.
@@ -188,10 +228,9 @@ impl Metrics {
         label: &'static str,
         values: impl Fn(&'a DirectionStatus) -> Vec<(&'a str, u64)> + 'a,
     ) -> impl Iterator<Item = (Labels<'a>, u64)> {
-        self.0.directions.iter().flat_map(move |direction| {
-            let labelled = values(direction).into_iter();
-            let labels = move |name| vec![("direction", direction.name.as_str()), (label, name)];
-            labelled.map(move |(name, value)| (labels(name), value)).collect::<Vec<_>>()
+        self.directions().flat_map(move |(labels, direction)| {
+            let with = move |name| [&labels[..], &[(label, name)]].concat();
+            values(direction).into_iter().map(move |(name, value)| (with(name), value))
         })
     }
 
@@ -280,14 +319,12 @@ impl Metrics {
     /// One value of each of the customers with the highest rates.
     fn of_users<'a, V>(
         &'a self,
-        value: impl Fn(&'a UserStatus) -> Option<V> + 'a,
+        value: impl Fn(&'a UserStatus) -> Option<V> + Copy + 'a,
     ) -> impl Iterator<Item = (Labels<'a>, V)> {
-        self.0.directions.iter().flat_map(move |direction| {
+        self.directions().flat_map(move |(labels, direction)| {
             let users = direction.users.iter().flat_map(|users| users.users.iter().take(USERS_MAX));
-            let labels = |user: &'a UserStatus| {
-                vec![("direction", direction.name.as_str()), ("user", user.name.as_str())]
-            };
-            users.filter_map(|user| Some((labels(user), value(user)?))).collect::<Vec<_>>()
+            let with = move |user: &'a UserStatus| [&labels[..], &[("user", user.name.as_str())]].concat();
+            users.filter_map(move |user| Some((with(user), value(user)?)))
         })
     }
 
@@ -331,24 +368,28 @@ impl Metrics {
     }
 
     fn user_plane(&self, out: &mut Families<'_>) -> Result<(), Error> {
-        let Some(plane) = &self.0.user_plane else { return Ok(()) };
-        out.gauges("sessions", "PDU sessions there are", None, [(NONE, plane.sessions)])?;
-        let rate = [(NONE, plane.delivered_bps / 8.0)];
+        let planes = |value: fn(&UserPlaneStatus) -> u64| {
+            self.each(move |status| status.user_plane.as_ref().map(value))
+        };
+        out.gauges("sessions", "PDU sessions there are", None, planes(|plane| plane.sessions))?;
+        let rate = self.each(|status| Some(status.user_plane.as_ref()?.delivered_bps / 8.0));
         let about = "Forwarded rate of all sessions, each as it was looked at last";
         out.gauges("sessions_delivered_bytes_per_second", about, None, rate)?;
-        out.gauges("tunnels", "Tunnels of sessions", None, [(NONE, plane.tunnels)])?;
-        let events = by("event", &plane.session_events);
+        out.gauges("tunnels", "Tunnels of sessions", None, planes(|plane| plane.tunnels))?;
+        let counts = |label: &'static str, value: fn(&UserPlaneStatus) -> &BTreeMap<String, u64>| {
+            self.listed(label, move |status| {
+                let counts = status.user_plane.iter().flat_map(value);
+                counts.map(|(name, n)| (name.as_str(), *n)).collect()
+            })
+        };
+        let events = counts("event", |plane| &plane.session_events);
         out.counters("session_events", "Sessions established, modified and removed", None, events)?;
-        let messages = by("outcome", &plane.messages);
-        out.counters(
-            "pfcp_messages",
-            "Messages of session management by what became of them",
-            None,
-            messages,
-        )?;
-        let reports = by("outcome", &plane.reports);
+        let messages = counts("outcome", |plane| &plane.messages);
+        let about = "Messages of session management by what became of them";
+        out.counters("pfcp_messages", about, None, messages)?;
+        let reports = counts("outcome", |plane| &plane.reports);
         out.counters("pfcp_reports", "Reports to session management", None, reports)?;
-        let discarded = by("cause", &plane.discarded);
+        let discarded = counts("cause", |plane| &plane.discarded);
         let about = "Packets that belong to no session or could not be forwarded";
         out.counters("user_plane_discarded_packets", about, None, discarded)
     }

@@ -312,6 +312,18 @@ pub struct Health {
     pub problems: Vec<String>,
 }
 
+impl Health {
+    /// Of one program, or `by_link` of its links, whose problems are told with their titles.
+    pub fn of_all(statuses: &[Status], by_link: bool, of: fn(&Status) -> Health) -> Health {
+        let named = |status: &Status| {
+            let title = if by_link { format!("{}: ", status.title) } else { String::new() };
+            of(status).problems.into_iter().map(move |problem| format!("{title}{problem}"))
+        };
+        let problems: Vec<String> = statuses.iter().flat_map(named).collect();
+        Health { ok: problems.is_empty(), problems }
+    }
+}
+
 /// The configuration in force.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

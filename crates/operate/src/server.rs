@@ -8,7 +8,7 @@ use crate::answers::{Answer, answer, json, refuse};
 use crate::api::{self, Endpoint, ROUTES, Route};
 use crate::board::Board;
 use crate::metrics;
-use crate::model::{Applied, ConfigurationChange, Health, Refusal};
+use crate::model::{Applied, ConfigurationChange, Health, Refusal, Status};
 use crate::page::{self, Door, Viewed};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body;
@@ -119,8 +119,8 @@ impl Order {
 pub struct Sockets {
     /// For everything.
     pub control: Option<UnixListener>,
-    /// For metrics and health.
-    pub metrics: Option<TcpListener>,
+    /// For metrics and health, also of other links of this program, by their boards.
+    pub metrics: Option<(TcpListener, Vec<Board>)>,
     /// For the page, and who may change something there.
     pub page: Option<(TcpListener, page::Token)>,
 }
@@ -144,8 +144,8 @@ struct Asked {
 enum Entry {
     /// The control socket.
     Control(Who),
-    /// The address of metrics.
-    Metrics,
+    /// The address of metrics, which are told of these.
+    Metrics(Arc<[Board]>),
     /// The page.
     Page(SocketAddr, Arc<Door>),
 }
@@ -165,7 +165,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let Sockets { control, metrics, page } = sockets;
         control.as_ref().map_or(Ok(()), |listener| listener.set_nonblocking(true))?;
-        metrics.as_ref().map_or(Ok(()), |listener| listener.set_nonblocking(true))?;
+        metrics.as_ref().map_or(Ok(()), |(listener, _)| listener.set_nonblocking(true))?;
         page.as_ref().map_or(Ok(()), |(listener, _)| listener.set_nonblocking(true))?;
         let serve = move || {
             first();
@@ -173,7 +173,10 @@ impl Server {
                 let local = tokio::task::LocalSet::new();
                 // Within the runtime, to which they belong.
                 let control = control.and_then(|listener| tokio::net::UnixListener::from_std(listener).ok());
-                let metrics = metrics.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok());
+                let metrics = metrics.and_then(|(listener, beside)| {
+                    let boards = [vec![asked.board.clone()], beside].concat();
+                    Some((tokio::net::TcpListener::from_std(listener).ok()?, boards.into()))
+                });
                 let page = page.and_then(|(listener, token)| {
                     let door = Door::new(listener.local_addr().ok()?, token);
                     Some((tokio::net::TcpListener::from_std(listener).ok()?, Arc::new(door)))
@@ -191,7 +194,7 @@ impl Server {
                 };
                 let on_address = async move {
                     match metrics {
-                        Some(listener) => serve_metrics(listener, asked).await,
+                        Some((listener, boards)) => serve_metrics(listener, boards, asked).await,
                         None => std::future::pending().await,
                     }
                 };
@@ -220,14 +223,23 @@ async fn serve_control(listener: tokio::net::UnixListener, asked: Asked) {
     }
 }
 
-async fn serve_metrics(listener: tokio::net::TcpListener, asked: Asked) {
+async fn serve_metrics(listener: tokio::net::TcpListener, boards: Arc<[Board]>, asked: Asked) {
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => admit(&open, stream, asked.clone(), Entry::Metrics, (CONNECTIONS_MAX, IDLE)),
+            Ok((stream, _)) => {
+                let entry = Entry::Metrics(boards.clone());
+                admit(&open, stream, asked.clone(), entry, (CONNECTIONS_MAX, IDLE));
+            }
             Err(_) => tokio::time::sleep(REST).await,
         }
     }
+}
+
+/// How those stand that run; all of them once none does any more.
+fn statuses(boards: &[Board]) -> Vec<Status> {
+    let running: Vec<Status> = boards.iter().filter(|board| !board.is_over()).map(Board::status).collect();
+    if running.is_empty() { boards.iter().map(Board::status).collect() } else { running }
 }
 
 async fn serve_page(listener: tokio::net::TcpListener, door: Arc<Door>, asked: Asked) {
@@ -311,19 +323,24 @@ where
     B: Body,
     B::Error: std::error::Error + Send + Sync + 'static,
 {
-    let route = match find(request.method(), request.uri().path(), matches!(entry, Entry::Metrics)) {
+    let route = match find(request.method(), request.uri().path(), matches!(entry, Entry::Metrics(_))) {
         Ok(route) => route,
         Err(answer) => return *answer,
     };
     let who = match entry {
         Entry::Control(who) => Some(who.clone()),
-        Entry::Metrics => None,
+        Entry::Metrics(_) => None,
         Entry::Page(peer, door) => match door.admit(request.method(), request.headers(), route) {
             Ok(()) => Some(Who::Page(*peer)),
             Err(answer) => return *answer,
         },
     };
-    let health = |health: Health| {
+    let (told, by_link) = match entry {
+        Entry::Metrics(boards) => (statuses(boards), boards.len() > 1),
+        _ => (vec![asked.board.status()], false),
+    };
+    let health = |of: fn(&Status) -> Health| {
+        let health = Health::of_all(&told, by_link, of);
         json(if health.ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &health)
     };
     match (route.endpoint, who) {
@@ -332,15 +349,14 @@ where
         (Endpoint::Description, _) => json(StatusCode::OK, &api::description()),
         (Endpoint::Events, _) => asked.viewed.answer(),
         (Endpoint::File(file), _) => answer(StatusCode::OK, file.kind, file.text.into()),
-        (Endpoint::Health, _) => health(asked.board.status().health()),
-        (Endpoint::Ready, _) => health(asked.board.status().readiness()),
+        (Endpoint::Health, _) => health(Status::health),
+        (Endpoint::Ready, _) => health(Status::readiness),
         (Endpoint::Metrics, _) => {
             let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
-            let status = asked.board.status();
             if accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
-                answer(StatusCode::OK, metrics::OPENMETRICS, metrics::openmetrics(&status))
+                answer(StatusCode::OK, metrics::OPENMETRICS, metrics::openmetrics(&told, by_link))
             } else {
-                answer(StatusCode::OK, metrics::PLAIN, metrics::plain(&status))
+                answer(StatusCode::OK, metrics::PLAIN, metrics::plain(&told, by_link))
             }
         }
         (endpoint @ (Endpoint::Change | Endpoint::Reload | Endpoint::Drain), Some(who)) => {

@@ -20,10 +20,12 @@ pub struct ControlSocket {
 
 impl ControlSocket {
     /// Listens in a folder under the number of this process, as nobody but its owner may ask; takes away the
-    /// names that killed runs left there.
-    pub fn bind(folder: &Path) -> io::Result<ControlSocket> {
+    /// names that killed runs left there. Of several links of a process each listens for itself: `link`
+    /// counts them, from zero, and all but the first have their number in the name, from two.
+    pub fn bind(folder: &Path, link: usize) -> io::Result<ControlSocket> {
         let _ = running(folder);
-        let path = folder.join(format!("{PREFIX}{}{SUFFIX}", std::process::id()));
+        let number = if link == 0 { String::new() } else { format!("-{}", link + 1) };
+        let path = folder.join(format!("{PREFIX}{}{number}{SUFFIX}", std::process::id()));
         // An earlier process of the same number is gone.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
@@ -48,25 +50,33 @@ impl Drop for ControlSocket {
     }
 }
 
-/// The sockets in a folder that somebody listens on, by number of the process; names that nobody listens
-/// behind are taken away.
+/// The sockets in a folder that somebody listens on, by number of the process and of its links; names that
+/// nobody listens behind are taken away.
 pub fn running(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found: Vec<(u32, PathBuf)> = Vec::new();
+    let mut found: Vec<((u32, u32), PathBuf)> = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX)?.parse().ok());
-        let Some(pid) = pid else { continue };
+        let numbers = name.strip_prefix(PREFIX).and_then(|rest| numbers(rest.strip_suffix(SUFFIX)?));
+        let Some(numbers) = numbers else { continue };
         match UnixStream::connect(&path) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 let _ = fs::remove_file(&path);
             }
             // Whoever listens and is busy, or is another's, is there all the same.
-            _ => found.push((pid, path)),
+            _ => found.push((numbers, path)),
         }
     }
     found.sort();
     Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+/// Of the process, and of its link.
+fn numbers(text: &str) -> Option<(u32, u32)> {
+    match text.split_once('-') {
+        Some((pid, link)) => Some((pid.parse().ok()?, link.parse().ok()?)),
+        None => Some((text.parse().ok()?, 1)),
+    }
 }
 
 #[cfg(test)]
@@ -79,11 +89,15 @@ mod tests {
         let dead = folder.path().join("control-1.sock");
         drop(UnixListener::bind(&dead).unwrap());
         fs::write(folder.path().join("12-34.json"), "{}").unwrap();
-        let socket = ControlSocket::bind(folder.path()).unwrap();
+        let tenth = ControlSocket::bind(folder.path(), 9).unwrap();
+        let third = ControlSocket::bind(folder.path(), 2).unwrap();
+        let socket = ControlSocket::bind(folder.path(), 0).unwrap();
         assert_eq!(fs::metadata(socket.path()).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!dead.exists());
-        assert_eq!(running(folder.path()).unwrap(), [socket.path()]);
-        drop(socket);
+        let of_links = [socket.path(), third.path(), tenth.path()];
+        assert!(third.path().ends_with(format!("control-{}-3.sock", std::process::id())));
+        assert_eq!(running(folder.path()).unwrap(), of_links);
+        drop((socket, third, tenth));
         assert_eq!(running(folder.path()).unwrap(), [] as [PathBuf; 0]);
         assert!(folder.path().join("12-34.json").exists());
     }

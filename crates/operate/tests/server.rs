@@ -48,7 +48,7 @@ fn status() -> Status {
 /// A server whose orders are answered with what was asked for.
 fn start() -> Running {
     let folder = tempfile::tempdir().unwrap();
-    let mut socket = ControlSocket::bind(folder.path()).unwrap();
+    let mut socket = ControlSocket::bind(folder.path(), 0).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let board = Board::default();
@@ -58,8 +58,11 @@ fn start() -> Running {
     let page = TcpListener::bind("127.0.0.1:0").unwrap();
     let page_address = page.local_addr().unwrap();
     let token = Token::new().unwrap();
-    let sockets =
-        Sockets { control: socket.take(), metrics: Some(listener), page: Some((page, token.clone())) };
+    let sockets = Sockets {
+        control: socket.take(),
+        metrics: Some((listener, Vec::new())),
+        page: Some((page, token.clone())),
+    };
     let (server, orders) = Server::new(sockets, board.clone());
     server.start(|| {}).unwrap();
     std::thread::spawn(move || {
@@ -235,7 +238,7 @@ fn a_tcp_address_has_metrics_and_health_and_nothing_else() {
 
 #[test]
 fn metrics_are_named_and_typed_by_the_conventions() {
-    let open = metrics::openmetrics(&status());
+    let open = metrics::openmetrics(&[status()], false);
     for line in [
         "# TYPE weir_queue_delay_seconds histogram",
         "# UNIT weir_queue_delay_seconds seconds",
@@ -249,10 +252,47 @@ fn metrics_are_named_and_typed_by_the_conventions() {
     ] {
         assert!(open.lines().any(|found| found == line), "{line}\n{open}");
     }
-    let plain = metrics::plain(&status());
+    let plain = metrics::plain(&[status()], false);
     assert!(plain.contains("# TYPE weir_queue_moves_total counter\n"), "{plain}");
     assert!(plain.contains("# HELP weir_queue_moves_total "), "{plain}");
     check("metrics_are_named_and_typed_by_the_conventions", &plain);
+}
+
+#[test]
+fn an_address_of_several_links_tells_of_each_by_its_name_and_of_none_that_has_ended() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let boards = [Board::default(), Board::default()];
+    let titled = |title: &str| Status { title: title.into(), ..status() };
+    boards[0].publish(titled("first"));
+    boards[1].publish(Status { silent_s: 4.0, ..titled("second") });
+    let sockets = Sockets { metrics: Some((listener, vec![boards[1].clone()])), ..Sockets::default() };
+    let (server, _orders) = Server::new(sockets, boards[0].clone());
+    server.start(|| {}).unwrap();
+    let ask = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        exchange(TcpStream::connect(address).unwrap(), request.as_bytes())
+    };
+    let told = ask("/metrics");
+    for link in ["first", "second"] {
+        for line in [
+            format!("weir_queue_moves_total{{link=\"{link}\",direction=\"a_to_b\",rule=\"raise\"}} 7"),
+            format!("weir_port_lost_frames_total{{link=\"{link}\",port=\"eth\\\"1\"}} 2"),
+        ] {
+            assert!(told.lines().any(|found| found == line), "{line}\n{told}");
+        }
+    }
+    assert_eq!(told.matches("# TYPE weir_queue_delay_seconds histogram").count(), 1, "one family: {told}");
+    if promtool().is_some() {
+        let test = "an_address_of_several_links_tells_of_each_by_its_name_and_of_none_that_has_ended";
+        check(test, told.split_once("\r\n\r\n").unwrap().1);
+    }
+    let health = ask("/health");
+    assert!(health.starts_with("HTTP/1.1 503") && health.contains("second: the packet loop"), "{health}");
+    boards[1].end();
+    let told = ask("/metrics");
+    assert!(told.contains("link=\"first\"") && !told.contains("second"), "{told}");
+    assert!(ask("/health").starts_with("HTTP/1.1 200"));
 }
 
 /// Prometheus's own judgement, where it is installed.
@@ -300,7 +340,7 @@ fn customers_are_told_one_by_one_up_to_a_bound_and_all_together() {
         ..weir_operate::UsersStatus::default()
     };
     let direction = DirectionStatus { users: Some(users), ..status().directions[0].clone() };
-    let open = metrics::openmetrics(&Status { directions: vec![direction], ..status() });
+    let open = metrics::openmetrics(&[Status { directions: vec![direction], ..status() }], false);
     for line in [
         "weir_user_delivered_bytes_total{direction=\"a_to_b\",user=\"c19\"} 1019",
         "weir_user_rate_bytes_per_second{direction=\"a_to_b\",user=\"c0\"} 1000000.0",
@@ -372,14 +412,14 @@ fn documented() -> BTreeSet<String> {
 
 #[test]
 fn the_page_on_operation_has_every_metric_and_no_other() {
-    let (there, told) = (families(&metrics::plain(&whole())), documented());
+    let (there, told) = (families(&metrics::plain(&[whole()], false)), documented());
     let missing: Vec<_> = there.difference(&told).collect();
     let unknown: Vec<_> = told.difference(&there).collect();
     assert!(missing.is_empty() && unknown.is_empty(), "missing: {missing:?}; not emitted: {unknown:?}");
     // Labels, too.
     let text = std::fs::read_to_string(format!("{DATA}/../docs/operation.md")).unwrap();
     let labels = text.lines().find(|line| line.starts_with("Labels are ")).unwrap();
-    let open = metrics::openmetrics(&whole());
+    let open = metrics::openmetrics(&[whole()], false);
     let samples = open.lines().filter(|line| !line.starts_with('#'));
     let keys =
         samples.flat_map(|line| line.split(['{', ',']).skip(1).filter_map(|pair| pair.split_once("=\"")));
@@ -414,8 +454,12 @@ fn series_are_bounded_however_many_customers_and_flows_there_are() {
         let ports = vec![port("a"), port("b")];
         Status { directions, gaps: buckets.clone(), ports, user_plane: None, ..status() }
     };
-    let series =
-        |status: &Status| metrics::plain(status).lines().filter(|line| !line.starts_with('#')).count();
+    let series = |status: &Status| {
+        metrics::plain(std::slice::from_ref(status), false)
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .count()
+    };
     let user = whole().directions[0].users.as_ref().unwrap().users[0].clone();
     let users =
         (0..100).map(|n| weir_operate::UserStatus { name: format!("c{n}"), ..user.clone() }).collect();
@@ -444,7 +488,7 @@ fn series_are_bounded_however_many_customers_and_flows_there_are() {
 
 #[test]
 fn every_metric_is_named_and_typed_by_the_conventions() {
-    let open = metrics::openmetrics(&whole());
+    let open = metrics::openmetrics(&[whole()], false);
     for line in [
         "weir_user_outcome_ratio{direction=\"a_to_b\",user=\"Meyer, \\\"J.\\\"\"} 0.875",
         "weir_link_arrived_marked_packets_total{direction=\"a_to_b\"} 7",
@@ -456,12 +500,12 @@ fn every_metric_is_named_and_typed_by_the_conventions() {
     ] {
         assert!(open.lines().any(|found| found == line), "{line}\n{open}");
     }
-    check("every_metric_is_named_and_typed_by_the_conventions", &metrics::plain(&whole()));
+    check("every_metric_is_named_and_typed_by_the_conventions", &metrics::plain(&[whole()], false));
 }
 
 #[test]
 fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
-    let there = metrics_in(&metrics::plain(&whole()));
+    let there = metrics_in(&metrics::plain(&[whole()], false));
     for file in ["grafana/weir.json", "prometheus/alerts.yml"] {
         let text = std::fs::read_to_string(format!("{DATA}/{file}")).unwrap();
         let asked = metrics_in(&text);

@@ -55,8 +55,8 @@ impl Control {
         (config, customers): (&RunConfig, Option<Customers>),
         mode: Mode,
         hangup: HangUp,
+        board: Board,
     ) -> Result<Control, Failure> {
-        let board = Board::default();
         let mut about = Status {
             verb: "run".into(),
             title: format!("{} <-> {}", config.ports.a, config.ports.b),
@@ -107,6 +107,11 @@ impl Control {
     /// The packet loop turns: the service manager is told.
     pub fn begin(&self) {
         self.desk.begin();
+    }
+
+    /// The run ended in order, and is not to be missed.
+    pub fn end(&self) {
+        self.run.board.end();
     }
 
     /// Refuses what is asked for from now on: the run ends.

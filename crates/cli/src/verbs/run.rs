@@ -1,29 +1,22 @@
 //! `weir run`: a bump in the wire between two interfaces, under a configuration.
 
 mod in_kernel;
+mod links;
 
-use crate::control::customers::{self, Customers};
 use crate::control::run::Control;
-use crate::control::{Doors, Source, aqm, folders};
-use crate::growing::{self, Growing, Rotation};
+use crate::control::{Source, aqm};
+use crate::growing::Growing;
 use crate::interrupt::{HangUp, interrupted};
 use crate::live::{About, View};
-use crate::log::{self, Entry, Level};
-use crate::opening::Opening;
+use crate::log::{self, Level};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
-use crate::results;
-use crate::speaker::Speaker;
-use std::path::{Path, PathBuf};
+use links::{Measured, Planned, Prepared};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::{Channel, Poll, PortMode, RunConfig};
-use weir_dataplane::{
-    DirectionPlans, DirectionSetup, Handle, JOURNALS, LinkState, Loop, Mode, Outcome, Progress, Setup,
-    privileges,
-};
-use weir_lab::host;
+use weir_dataplane::{DirectionPlans, DirectionSetup, Handle, LinkState, Mode, Outcome, Setup};
 use weir_measure::result::{HostJitter, LinkSample, Summary};
 use weir_report::table;
 
@@ -35,8 +28,15 @@ use weir_report::table;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The configuration, a TOML file.
-    config: PathBuf,
+    /// The configuration, a TOML file; several for several links in one process, each with ports of its own.
+    /// They share packet loops, which sleep unless a file says `host.poll = "busy"`; each is looked at,
+    /// changed, taken over and ended by itself.
+    #[arg(required = true, value_name = "FILE")]
+    config: Vec<PathBuf>,
+    /// Packet loops for several links that name no core with `host.core`; they are dealt out to these in
+    /// turn. Those that name the same core have one there.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    loops: u16,
     /// Change a key of the file, such as `run.duration=10s`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -49,7 +49,7 @@ pub struct Arguments {
     keep_forwarding: bool,
     /// Serve a page at this address, by default 127.0.0.1:9470: how the link stands, live, and its policy to
     /// be changed. The same as `--set run.page=ADDRESS`; `weir ctl page` prints where it is, with the token
-    /// that changes take.
+    /// that changes take. Of several links each has a page, at this port and those that follow.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = weir_operate::page::ADDRESS)]
     page: Option<String>,
     /// Leave packets to the kernel, and have it keep only the virtual queue: GSP as a BPF program where
@@ -69,6 +69,7 @@ const EXAMPLES: &str = "Examples:
   sudo weir run bridge.toml
   sudo weir run bridge.toml --page                                         with a page in the browser
   sudo weir run bridge.toml --set run.duration=60s --set run.out=out/run   a minute, with results
+  sudo weir run /etc/weir/run/*.toml --loops 2                             many links on two packet loops
   sudo weir run virtual.toml --in-kernel     the virtual queue alone, in the kernel, at its full speed; with
       policy = { utilization_low = \"94%\", utilization_target = \"95%\" }
   sudo weir run bridge.toml --in-kernel=queue   the queue with its shaper, in the kernel (Linux 6.16 or newer)
@@ -88,91 +89,105 @@ const DIRECTIONS: [&str; 2] = ["a_to_b", "b_to_a"];
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    let kept = arguments.keep_forwarding.then(|| "fail_open.keep_forwarding=true".to_string());
-    let page = arguments.page.map(|address| format!("run.page={address}"));
-    let set: Vec<String> = arguments.set.into_iter().chain(kept).chain(page).collect();
-    let document = results::document(&arguments.config, &set)?;
-    let config = document.run_config().map_err(Failure::input)?;
-    let output = &output.logging(Level::of(config.run.log));
-    log::about("run", title(&config));
+    let mut planned = links::plan(&arguments)?;
+    let (asked, output) = (output, &output.logging(Level::of(planned[0].config.run.log)));
+    let titles: Vec<String> = planned.iter().map(|one| title(&one.config)).collect();
+    log::about("run", titles.join(", "));
     if let Some(what) = arguments.in_kernel {
-        let source = Source::new(Some(&arguments.config), &set, document);
+        if planned.len() > 1 {
+            let remedy = "Remedy: start a `weir run --in-kernel` for each";
+            return Err(Failure::Input(format!("--in-kernel takes one configuration. {remedy}")));
+        }
+        let Planned { config, set, document } = planned.remove(0);
+        let source = Source::new(Some(&arguments.config[0]), &set, document);
         return in_kernel::main((&config, source), what, arguments.keep, output);
     }
-    check_core(&config, &host::cpus().allowed)?;
-    let (customers, plans) = Customers::open(&config, &arguments.config)?;
-    // Nobody who does not read holds up what follows.
-    let mut speaker = Speaker::new(*output);
-    config
-        .warnings()
-        .iter()
-        .for_each(|warning| speaker.say(Entry::warn("configuration", warning).prefixed("warning: ")));
-    let out = config.run.out.as_deref().map(Path::new);
-    let rotation = Rotation::of(&config.run);
-    out.map_or(Ok(()), |out| growing::prepare(out, rotation))?;
+    let files = arguments.config;
+    let has_several = planned.len() > 1;
+    let mut prepared = Vec::new();
+    for (number, (one, file)) in planned.into_iter().zip(&files).enumerate() {
+        prepared.push(Prepared::new(one, file, has_several.then_some(number), asked)?);
+    }
     // From here on Ctrl-C ends the run in order, also while the ports are being opened.
     let _ = interrupted();
     let hangup = HangUp::listen();
-    let mut doors = Doors::open(
-        ("run.metrics", config.run.metrics.as_deref()),
-        ("run.page", config.run.page.as_deref()),
-        arguments.takeover,
-    )?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut opening = Opening::begin();
-    let step = &mut |at: Progress<'_>| opening.step(at, |line| speaker.say(Entry::info("opening", line)));
-    let (looping, handle) = match Loop::open_while(setup(&config, plans, arguments.takeover), step) {
-        Err(weir_dataplane::Error::GivenUp) => return Ok(given_up(config.run.duration.is_some(), output)),
-        opened => opened?,
-    };
-    looping.said().iter().for_each(|line| speaker.say(Entry::info("opening", line)));
-    let open = format!("{} <-> {}: {}", config.ports.a, config.ports.b, looping.mode());
-    speaker.say(Entry::info("open", open).with("mode", looping.mode()));
-    if let Some(why) = not_realtime(&config) {
-        speaker.say(Entry::info("realtime", why));
-    }
-    // What an earlier run left there stays where the ports are unavailable.
-    let mut growing = out.map(|out| Growing::begin(out, rotation)).transpose()?;
-    doors.listen().into_iter().for_each(|line| speaker.say(Entry::warn("control", line)));
-    confine(out, &arguments.config, &config)
-        .into_iter()
-        .for_each(|line| speaker.say(Entry::info("privileges", line)));
-    let source = Source::new(Some(&arguments.config), &set, document);
-    let control = Control::new(doors, source, (&config, customers), looping.mode(), hangup)?;
-    let flag = stop.clone();
-    let thread = std::thread::Builder::new().name("weir-loop".into()).spawn(move || looping.run(&flag))?;
-    control.begin();
-    drop(speaker);
-    privileges::keep(out.map_or(&[], privileges::for_results))?;
-    let has_ended = || thread.is_finished();
-    let duration_s = watch(control, handle, &has_ended, &stop, &mut growing, output);
-    let outcome = match thread.join() {
-        Ok(outcome) => outcome.map_err(Failure::from),
-        Err(_) => Err(Failure::from(
-            "the packet loop panicked; the kernel forwards between the ports, past the queues. Remedy: start again, which \
-             takes over; `weir doctor --clean` ends it and puts the ports back",
-        )),
-    };
-    let outcome = match outcome {
-        Ok(outcome) => outcome,
-        Err(failure) => {
-            growing.map_or(Ok(()), |growing| growing.fail(failure.text()))?;
-            return Err(failure);
+    let metrics = links::open_doors(&mut prepared, arguments.takeover)?;
+    let has_end = prepared.iter().any(|one| one.config.run.duration.is_some());
+    let (mut opened, mut all) = (Vec::new(), Vec::new());
+    for one in prepared {
+        let file = one.file.clone();
+        match one.open(arguments.takeover) {
+            Ok(Some(one)) => opened.push(one),
+            Ok(None) => return Ok(given_up(has_end, output)),
+            Err(failure) if !has_several => return Err(failure),
+            Err(failure) => all.push((file, Err(failure))),
         }
-    };
-    // Ctrl-C is how a run without end ends.
-    let interrupted = interrupted().load(Ordering::Relaxed) && config.run.duration.is_some();
-    let mut summary = summary(&config, outcome, duration_s, interrupted);
-    let written = growing.map_or(Ok(()), |growing| growing.finish(&mut summary));
+    }
+    links::share_metrics(&mut opened, metrics);
+    links::confine(&mut opened);
+    let controlled = opened.into_iter().map(|one| one.controlled(&hangup));
+    let controlled = controlled.collect::<Result<Vec<_>, Failure>>()?;
+    let mut watched = links::turn(controlled, usize::from(arguments.loops))?;
+    if !has_several {
+        let only = watched.pop().expect("the only link was opened");
+        return told(only.follow()?, output);
+    }
+    all.extend(links::follow_all(watched));
+    all.sort_by_key(|(file, _)| files.iter().position(|known| known == file));
+    Ok(told_of_several(all, has_end, output))
+}
+
+/// Tells what came of the only link.
+fn told(Measured { summary, written, out }: Measured, output: &Output) -> Done {
     output.result(&summary, || {
         let text = table::results([&summary], output.paint());
-        match &config.run.out {
-            Some(out) => format!("{text}\nResults: {out}"),
+        match &out {
+            Some(out) => format!("{text}\nResults: {}", out.display()),
             None => text,
         }
     });
     written?;
-    Ok(if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(if summary.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Tells what came of each link; those that failed have told why when they did.
+fn told_of_several(
+    all: Vec<(PathBuf, Result<Measured, Failure>)>,
+    has_end: bool,
+    output: &Output,
+) -> ExitCode {
+    let is_interrupted = interrupted().load(Ordering::Relaxed) && has_end;
+    let one = |(file, result): &(PathBuf, Result<Measured, Failure>)| {
+        let file = file.display().to_string();
+        match result {
+            Ok(Measured { summary, written: Ok(()), .. }) => {
+                serde_json::json!({ "config": file, "summary": summary })
+            }
+            Ok(Measured { summary, written: Err(failure), .. }) => {
+                serde_json::json!({ "config": file, "summary": summary, "error": failure.text() })
+            }
+            Err(failure) => serde_json::json!({ "config": file, "error": failure.text() }),
+        }
+    };
+    let runs: Vec<serde_json::Value> = all.iter().map(one).collect();
+    let has_failed = runs.iter().any(|run| run.get("error").is_some());
+    output.result(&serde_json::json!({ "interrupted": is_interrupted, "runs": runs }), || {
+        let measured = all.iter().filter_map(|(_, result)| result.as_ref().ok());
+        let mut text = table::results(measured.clone().map(|one| &one.summary), output.paint());
+        for out in measured.filter_map(|one| one.out.as_ref()) {
+            text.push_str(&format!("\nResults: {}", out.display()));
+        }
+        for (file, result) in &all {
+            let failure = result.as_ref().map_or_else(Some, |one| one.written.as_ref().err());
+            text.extend(failure.map(|why| format!("\n{} failed: {}", file.display(), why.text())));
+        }
+        text
+    });
+    match (has_failed, is_interrupted) {
+        (true, _) => ExitCode::FAILURE,
+        (false, true) => ExitCode::from(INTERRUPTED),
+        (false, false) => ExitCode::SUCCESS,
+    }
 }
 
 /// The user ended the run before it began, which is in order for one without an end.
@@ -180,23 +195,6 @@ pub fn given_up(has_end: bool, output: &Output) -> ExitCode {
     let said = weir_dataplane::Error::GivenUp.to_string();
     output.result(&serde_json::json!({ "interrupted": true, "warnings": [said] }), || said.clone());
     if has_end { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS }
-}
-
-/// Gives up what opening the ports took; the threads to come have no more. Says what stays.
-fn confine(out: Option<&Path>, config: &Path, read: &RunConfig) -> Vec<String> {
-    let kept = [
-        &privileges::LOOP[..],
-        &privileges::USERS,
-        &[privileges::REALTIME],
-        out.map_or(&[], privileges::for_results),
-    ];
-    let capabilities = privileges::keep(&kept.concat()).err().map(|error| error.to_string());
-    let writable: Vec<PathBuf> = out.into_iter().chain([Path::new(JOURNALS)]).map(PathBuf::from).collect();
-    let file = std::path::absolute(config).unwrap_or_else(|_| config.to_path_buf());
-    let plans = customers::path(read, &file);
-    let files = [Some(file), plans].into_iter().flatten();
-    let readable: Vec<PathBuf> = files.flat_map(|file| folders(&file)).collect();
-    capabilities.into_iter().chain(privileges::confine(&writable, &readable)).collect()
 }
 
 /// Refuses a core that this program may not use.
@@ -284,9 +282,9 @@ fn shown(config: &RunConfig) -> usize {
 
 /// Follows the loop until it ends, or until it is to end; the time of the last sample.
 fn watch(
-    mut control: Control,
+    control: &mut Control,
     mut handle: Handle,
-    has_ended: &dyn Fn() -> bool,
+    has_ended: &mut dyn FnMut() -> bool,
     stop: &AtomicBool,
     growing: &mut Option<Growing>,
     output: &Output,
@@ -315,7 +313,7 @@ fn watch(
         if let Some(line) = upstream(&mut handle) {
             view.sense(line);
         }
-        last_s = collect(&mut handle, &mut control, t_s, length_s, growing, &mut view).unwrap_or(last_s);
+        last_s = collect(&mut handle, control, t_s, length_s, growing, &mut view).unwrap_or(last_s);
         if is_over {
             control.close();
             stop.store(true, Ordering::Relaxed);
@@ -327,7 +325,7 @@ fn watch(
     }
     handle.warnings().into_iter().for_each(|warning| view.warn(warning));
     let t_s = start.elapsed().as_secs_f64();
-    collect(&mut handle, &mut control, t_s, length_s, growing, &mut view).unwrap_or(last_s)
+    collect(&mut handle, control, t_s, length_s, growing, &mut view).unwrap_or(last_s)
 }
 
 /// Why nothing can pass now.

@@ -79,8 +79,13 @@ pub fn exec(namespace: &str, program: &str, arguments: &[&str]) -> String {
 
 /// Exit status and answer of `weir ctl` to the program with this number.
 pub fn ctl(pid: u32, words: &[&str]) -> (i32, serde_json::Value) {
+    ctl_of(&pid.to_string(), words)
+}
+
+/// The same to the link with this port, process number or socket.
+pub fn ctl_of(link: &str, words: &[&str]) -> (i32, serde_json::Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    let output = command.args(["--json", "ctl", "--link", &pid.to_string()]).args(words).output().unwrap();
+    let output = command.args(["--json", "ctl", "--link", link]).args(words).output().unwrap();
     let json = serde_json::from_slice(&output.stdout);
     (output.status.code().unwrap(), json.unwrap_or_else(|e| panic!("{words:?}: {e}: {output:?}")))
 }

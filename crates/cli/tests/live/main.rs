@@ -15,6 +15,7 @@ mod in_kernel;
 mod lab_control;
 mod live;
 mod log;
+mod many;
 mod privileges;
 mod queues;
 mod run;

@@ -1,0 +1,293 @@
+//! Many links in one `weir run`: each is by itself, although they share a process and a packet loop.
+//!
+//! These tests need root; without it they say so and pass.
+
+use crate::common::{self, *};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
+use weir_lab::{NsChild, SpawnOptions, Testbed, in_netns, spawn_in};
+
+const METRICS: &str = "127.0.0.1:9461";
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits until something is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "not so: {what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// Pairs of ports in the bottleneck, each between two end hosts of its own.
+struct Pairs {
+    testbed: Testbed,
+    count: usize,
+    folder: Folder,
+}
+
+impl Pairs {
+    fn new(count: usize) -> Pairs {
+        let testbed = testbed();
+        let hosts = [("a", "s", testbed.sender(), 1), ("b", "r", testbed.receiver(), 2)];
+        for number in 0..count {
+            for (port, end, host, last) in hosts {
+                let (port, end) = (format!("{port}{number}"), format!("{end}{number}"));
+                let add = ["link", "add", &port, "type", "veth", "peer", "name", &end, "netns", host];
+                exec(testbed.bottleneck(), "ip", &add);
+                exec(testbed.bottleneck(), "ip", &["link", "set", &port, "up"]);
+                exec(host, "ip", &["address", "add", &format!("10.88.{number}.{last}/24"), "dev", &end]);
+                exec(host, "ethtool", &["-K", &end, "tx", "off"]);
+                exec(host, "ip", &["link", "set", &end, "up"]);
+            }
+        }
+        Pairs { testbed, count, folder: Folder::new() }
+    }
+
+    fn states(&self) -> Vec<String> {
+        let ports = (0..self.count).flat_map(|number| [format!("a{number}"), format!("b{number}")]);
+        ports.map(|port| state(self.testbed.bottleneck(), &port)).collect()
+    }
+
+    fn file(&self, number: usize) -> PathBuf {
+        self.folder.path().join(format!("{number}.toml"))
+    }
+
+    fn write(&self, number: usize, rate: &str) {
+        let text = format!(
+            "[ports]\na = \"a{number}\"\nb = \"b{number}\"\n[run]\nmetrics = \"{METRICS}\"\n\
+             [a_to_b]\nrate = \"{rate}\"\naqm = {{ name = \"gsp\" }}\npolicy = {{ target_max = \"30ms\" }}\n"
+        );
+        fs::write(self.file(number), text).unwrap();
+    }
+
+    /// Starts the program with the links of these numbers, and waits until so many are open.
+    fn start(&self, numbers: &[usize], more: &[&str]) -> Many {
+        let create = |name: &str| fs::File::create(self.folder.path().join(name)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(["--json", "run"]).args(more).args(numbers.iter().map(|number| self.file(*number)));
+        command.stdin(Stdio::null()).stdout(create("out")).stderr(create("err"));
+        let child = spawn_in(self.testbed.bottleneck(), command, &SpawnOptions::default()).unwrap();
+        Many { child, folder: self.folder.path().to_path_buf() }
+    }
+}
+
+/// A `weir run` of several links.
+struct Many {
+    child: NsChild,
+    folder: PathBuf,
+}
+
+impl Many {
+    fn errors(&self) -> String {
+        fs::read_to_string(self.folder.join("err")).unwrap()
+    }
+
+    /// Waits until so many links are open.
+    fn opened(self, count: usize) -> Many {
+        until("all links are open", || {
+            self.errors().lines().filter(|line| line.contains(": AF_") && line.contains(" <-> ")).count()
+                >= count
+        });
+        until("all links answer", || self.titles().len() == count);
+        self
+    }
+
+    fn ctl(&self, link: &str, words: &[&str]) -> (i32, serde_json::Value) {
+        common::ctl_of(link, words)
+    }
+
+    /// Titles of the links that answer under the number of this process.
+    fn titles(&self) -> Vec<String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let pid = self.child.pid().to_string();
+        let output = command.args(["--json", "ctl", "--link", &pid, "status"]).output().unwrap();
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let links = told["links"].as_array().cloned().unwrap_or_default();
+        links.iter().map(|link| link["title"].as_str().unwrap().to_string()).collect()
+    }
+
+    fn rate(&self, number: usize) -> f64 {
+        let (_, told) = self.ctl(&format!("a{number}"), &["status"]);
+        told["links"][0]["directions"][0]["rate_bps"].as_f64().unwrap_or(0.0)
+    }
+
+    fn ended(mut self) -> (Option<i32>, serde_json::Value, String) {
+        let status = self.child.wait_until(Instant::now() + PATIENCE).unwrap();
+        let status = status.unwrap_or_else(|| panic!("still running: {}", self.errors()));
+        let out = fs::read_to_string(self.folder.join("out")).unwrap();
+        let json = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}: {}", self.errors()));
+        (status.code(), json, self.errors())
+    }
+}
+
+/// TCP that fills each link; counts what arrives.
+struct Load {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    received: Vec<Arc<AtomicU64>>,
+}
+
+impl Load {
+    fn begin(pairs: &Pairs) -> Load {
+        let mut load = Load { stop: Arc::default(), threads: Vec::new(), received: Vec::new() };
+        for number in 0..pairs.count {
+            let to = format!("10.88.{number}.2:9000");
+            let listener = in_netns(pairs.testbed.receiver(), || TcpListener::bind(&to)).unwrap().unwrap();
+            let mut sending = in_netns(pairs.testbed.sender(), || TcpStream::connect(&to)).unwrap().unwrap();
+            let (mut receiving, _) = listener.accept().unwrap();
+            sending.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+            receiving.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            let received = Arc::new(AtomicU64::new(0));
+            load.received.push(received.clone());
+            load.run(move |data| drop(sending.write(data)));
+            load.run(move |data| {
+                received.fetch_add(receiving.read(data).unwrap_or(0) as u64, Ordering::Relaxed);
+            });
+        }
+        load
+    }
+
+    fn run(&mut self, mut step: impl FnMut(&mut [u8]) + Send + 'static) {
+        let stop = self.stop.clone();
+        self.threads.push(std::thread::spawn(move || {
+            let mut data = vec![0; 16 << 10];
+            while !stop.load(Ordering::Relaxed) {
+                step(&mut data);
+            }
+        }));
+    }
+
+    /// Waits until something more has come through each of these links.
+    fn passes(&self, when: &str, numbers: &[usize]) {
+        let count = |number: usize| self.received[number].load(Ordering::Relaxed);
+        let before: Vec<u64> = numbers.iter().map(|number| count(*number)).collect();
+        until(&format!("all forward {when}"), || {
+            numbers.iter().zip(&before).all(|(number, before)| count(*number) > before + 100_000)
+        });
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// Packet loops of a process, by the names of their threads.
+fn loops(pid: u32) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+    tasks.map(name).filter(|name| name.trim() == "weir-loop").count()
+}
+
+#[test]
+fn eight_links_on_one_loop_fail_change_and_end_each_by_itself() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let pairs = Pairs::new(8);
+    (0..8).for_each(|number| pairs.write(number, "8Mbit/s"));
+    let before = pairs.states();
+    let all: Vec<usize> = (0..8).collect();
+    let weir = pairs.start(&all, &[]).opened(8);
+    let expected: Vec<String> = (0..8).map(|number| format!("a{number} <-> b{number}")).collect();
+    assert_eq!(weir.titles(), expected, "{}", weir.errors());
+    assert_eq!(loops(weir.child.pid()), 1);
+    let load = Load::begin(&pairs);
+    load.passes("through one loop", &all);
+    // One address tells of all, by link.
+    let metrics = in_netns(pairs.testbed.bottleneck(), || http(METRICS, "/metrics")).unwrap();
+    for title in &expected {
+        let sample = format!("weir_link_delivered_packets_total{{link=\"{title}\",direction=\"a_to_b\"}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&sample));
+        assert!(line.is_some_and(|count| count.parse::<u64>().unwrap() > 0), "{title}: {metrics}");
+    }
+    // A configuration that is refused, and one that is taken.
+    pairs.write(5, "9Mbit/s");
+    pairs.write(6, "nothing");
+    let (code, told) = weir.ctl("a6", &["reload"]);
+    let refused = &told["links"][0]["refused"]["problems"][0];
+    assert_eq!((code, refused["line"].as_u64()), (1, Some(7)), "{told}");
+    let (code, told) = weir.ctl("b5", &["reload"]);
+    assert_eq!(code, 0, "{told}");
+    let rates: Vec<f64> = all.iter().map(|number| weir.rate(*number)).collect();
+    assert_eq!(rates, [8e6, 8e6, 8e6, 8e6, 8e6, 9e6, 8e6, 8e6]);
+    load.passes("after a change", &all);
+    // A port vanishes.
+    exec(pairs.testbed.bottleneck(), "ip", &["link", "delete", "a3"]);
+    until("the link without a port is gone", || weir.titles().len() == 7);
+    let left = [0, 1, 2, 4, 5, 6, 7];
+    load.passes("after a port vanished", &left);
+    let failed = "a3 <-> b3: failed: interface `a3` vanished";
+    assert!(weir.errors().contains(failed), "{}", weir.errors());
+    // One ends, and the kernel forwards there.
+    let (code, told) = weir.ctl("a7", &["drain"]);
+    assert_eq!(code, 0, "{told}");
+    until("the drained link is gone", || weir.titles().len() == 6);
+    load.passes("after one was drained", &left);
+    let metrics = in_netns(pairs.testbed.bottleneck(), || http(METRICS, "/metrics")).unwrap();
+    assert!(!metrics.contains("a7 <-> b7") && metrics.contains("a3 <-> b3"), "{metrics}");
+    // Another process takes one of them.
+    let other =
+        fs::read_to_string(pairs.file(0)).unwrap().replace("[run]", "[host]\npoll = \"sleep\"\n[run]");
+    let other = other.replace(&format!("metrics = \"{METRICS}\"\n"), "");
+    let other = Weir::start_with(pairs.testbed.bottleneck(), &other, &["--takeover"]);
+    until("the link that was taken over is gone", || weir.titles().len() == 5);
+    load.passes("after another process took one over", &left);
+    assert_eq!(other.interrupt().code, Some(0));
+    let mut weir = weir;
+    weir.child.signal(libc::SIGKILL).unwrap();
+    sleep(Duration::from_millis(700));
+    // The end of the other process put the ports of its link back, which cut the wire.
+    load.passes("after it was killed", &left[1..]);
+    drop(weir);
+    // A start takes over what a killed run left; the end puts all back.
+    pairs.write(6, "8Mbit/s");
+    let weir = pairs.start(&left, &["--loops", "3"]).opened(7);
+    assert_eq!(loops(weir.child.pid()), 3);
+    load.passes("after a new start", &left);
+    let mut weir = weir;
+    weir.child.signal(libc::SIGINT).unwrap();
+    let (code, told, errors) = weir.ended();
+    assert_eq!((code, told["runs"].as_array().map(Vec::len)), (Some(0), Some(7)), "{told}: {errors}");
+    for run in told["runs"].as_array().unwrap() {
+        assert!(run["summary"]["links"][0]["packets"].as_u64().unwrap() > 0, "{run}");
+    }
+    drop(load);
+    assert_eq!(journals(pairs.testbed.bottleneck()), [] as [PathBuf; 0]);
+    let survivors = |states: Vec<String>| -> Vec<String> {
+        let of_three = |at: &usize| at / 2 != 3;
+        (0..states.len()).filter(of_three).map(|at| states[at].clone()).collect()
+    };
+    exec(pairs.testbed.bottleneck(), "ip", &["link", "add", "a3", "type", "veth", "peer", "name", "gone"]);
+    assert_eq!(survivors(pairs.states()), survivors(before));
+}
+
+#[test]
+fn links_that_cannot_start_leave_the_others_alone_and_files_in_each_others_way_are_refused() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let pairs = Pairs::new(2);
+    (0..3).for_each(|number| pairs.write(number, "8Mbit/s"));
+    // There are no ports of the third.
+    let weir = pairs.start(&[2, 0, 1], &["--set", "run.duration=6s"]).opened(2);
+    let (code, told, errors) = weir.ended();
+    assert_eq!(code, Some(1), "{errors}");
+    let runs = told["runs"].as_array().unwrap();
+    assert!(runs[0]["error"].as_str().unwrap().contains("no interface `a2`"), "{told}");
+    assert!(runs[1]["error"].is_null() && runs[2]["summary"]["links"].is_array(), "{told}");
+    assert!(errors.contains("a2 <-> b2: failed: there is no interface"), "{errors}");
+    // What is wrong with one file is told before anything is touched.
+    let same = fs::read_to_string(pairs.file(1)).unwrap().replace("\"b1\"", "\"a0\"");
+    fs::write(pairs.file(1), same).unwrap();
+    let (code, told, _) = pairs.start(&[0, 1], &[]).ended();
+    let error = told["error"].as_str().unwrap();
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("1.toml:3: key `ports.b`") && error.contains("0.toml"), "{error}");
+}
