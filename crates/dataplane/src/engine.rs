@@ -37,8 +37,8 @@ const STALE_MAX: usize = 1 << 20;
 const SAMPLES: usize = 4096;
 /// Moves of a set point kept for a reader that is late.
 const MOVES: usize = 4096;
-/// States of sensing kept for a reader that is late: newer ones are not told then.
-const SENSED: usize = 64;
+/// States of observers kept for a reader that is late: newer ones are not told then.
+const OBSERVED: usize = 64;
 /// Round-trip times kept for a reader that is late.
 const RTTS: usize = 65_536;
 /// States of the loop kept for a reader that is late: newer ones are not told then.
@@ -75,8 +75,8 @@ pub struct Setup {
     pub mode: Option<Mode>,
     /// From the first port to the second, and back.
     pub directions: [DirectionSetup; 2],
-    /// Probes, if a direction is sensed.
-    pub sense: Option<SenseConfig>,
+    /// Probes, for each port that they leave by.
+    pub sense: Vec<SenseConfig>,
     /// Age of the heartbeat at which the kernel forwards.
     pub fail_open_after: Duration,
     /// Processor to run on.
@@ -112,7 +112,7 @@ impl Setup {
             ports: ports.map(String::from),
             mode: None,
             directions,
-            sense: None,
+            sense: Vec::new(),
             fail_open_after: FAIL_AFTER,
             core: None,
             realtime: true,
@@ -139,7 +139,6 @@ pub struct Handle {
     samples: [Consumer<LinkSample>; 2],
     moves: [Consumer<Move>; 2],
     warnings: Consumer<String>,
-    sensing: Consumer<SensingNow>,
     upstream: Consumer<(usize, UpstreamNow)>,
     rtts: [Consumer<RttSample>; 2],
     states: Consumer<LoopNow>,
@@ -170,11 +169,6 @@ impl Handle {
     /// Whether the ports have a link.
     pub fn links(&self) -> [LinkState; 2] {
         self.links.now()
-    }
-
-    /// How sensing stands; `None` if nothing was told since the last call.
-    pub fn sensing(&mut self) -> Option<SensingNow> {
-        std::iter::from_fn(|| self.sensing.pop().ok()).last()
     }
 
     /// How directions (0 or 1) that observe stand with the bottlenecks behind them, as told since the last
@@ -279,6 +273,8 @@ pub struct LoopNow {
     pub t_s: f64,
     /// From the first port to the second, and back.
     pub directions: [DirectionNow; 2],
+    /// How those that are sensed stand with their probes.
+    pub sensing: [Option<SensingNow>; 2],
     /// What each link could have sent so far at its rate, in bytes; 0 where it is not shaped.
     pub capacity_bytes: [f64; 2],
     /// Frames that each port lost before they came to the queue, as its rings were full.
@@ -342,8 +338,10 @@ pub struct Loop {
     links: LinkWatch,
     bypass: BypassWatch,
     warn: Producer<String>,
-    sensing: Option<Sensing>,
-    sensed: Producer<SensingNow>,
+    /// By the port that probes leave by.
+    sensing: [Option<Box<Sensing>>; 2],
+    /// Whether probes changed the rate of a direction.
+    is_rate_sensed: [bool; 2],
     observed: Producer<(usize, UpstreamNow)>,
     /// Whether a direction observes, so that transports are read.
     observes: bool,
@@ -425,22 +423,20 @@ impl Loop {
         let (mode, warnings) = (ports.mode(), ports.warnings().to_vec());
         let origin = clock() + setup.lead;
         let (warn, warned) = RingBuffer::new(WARNINGS);
-        let (sensed, sensing) = RingBuffer::new(SENSED);
-        let (observed, upstream) = RingBuffer::new(SENSED);
+        let (observed, upstream) = RingBuffer::new(OBSERVED);
         let link_clock = LinkClock::new(clock(), setup.stands_still);
         let links = Links::default();
         let (states, stated) = RingBuffer::new(STATES);
         let (changes, changing) = mailbox();
         let told = LoopReports {
             warnings: warned,
-            sensing,
             upstream,
             states: stated,
             changes,
             clock: link_clock.for_others(origin),
             links: links.clone(),
         };
-        let (pipes, handle) = build_pipes(&setup, mtus.map(|mtu| longest(mode, mtu)), origin, told)?;
+        let (mut pipes, handle) = build_pipes(&setup, mtus.map(|mtu| longest(mode, mtu)), origin, told)?;
         let observes = pipes.iter().any(|pipe| pipe.observes());
         if observes {
             ports.arena.keep_notes();
@@ -448,11 +444,21 @@ impl Loop {
         for (pipe, direction) in pipes.iter().zip(&setup.directions) {
             said.extend(pipe.said().map(|words| format!("{}: {words}", direction.name)));
         }
-        let sensing = setup.sense.as_ref().map(|sense| Sensing::new(sense, BATCH, setup.window(origin)));
         let gaps = Distribution::default();
         // Totals leave out what lies before the measured part.
         let from = setup.window(origin).from;
         let capacity = [0, 1].map(|index: usize| Capacity::new(setup.directions[index].rate(), from));
+        let mut sensing = [None, None];
+        for config in &setup.sense {
+            let sensed = Sensing::new(config, BATCH, setup.window(origin));
+            let direction = sensed.direction();
+            let rate = setup.directions[direction].rate();
+            if let Some(rate) = sensed.rate(config, rate, clock()) {
+                pipes[direction].follow_probes(rate);
+            }
+            let port = sensed.port();
+            sensing[port] = Some(Box::new(sensed));
+        }
         let looping = Loop {
             setup,
             ports,
@@ -465,7 +471,7 @@ impl Loop {
             bypass: BypassWatch::new(0),
             warn,
             sensing,
-            sensed,
+            is_rate_sensed: [false; 2],
             observed,
             observes,
             gaps,
@@ -589,11 +595,8 @@ impl Loop {
                 sample_due = if next > link_now { next } else { link_now + self.setup.sample };
                 self.pipes.iter_mut().for_each(|pipe| pipe.sample(link_now));
                 self.tell_state(link_now);
-                if let Some(sensing) = &self.sensing {
-                    // Whoever does not read does not watch.
-                    let _ = self.sensed.push(sensing.now());
-                }
                 for (direction, pipe) in self.pipes.iter().enumerate() {
+                    // Whoever does not read does not watch.
                     let _ = pipe.upstream().map(|now| self.observed.push((direction, now)));
                 }
             }
@@ -649,7 +652,8 @@ impl Loop {
             }
             for (index, direction) in change.directions.iter_mut().enumerate() {
                 pipes[index].change(now, direction);
-                if let Some(rate) = direction.rate {
+                // What probes have to do with is put into force by them.
+                if let Some(rate) = direction.rate.filter(|_| pipes[index].shaped().is_none()) {
                     capacity[index].set_rate(now, rate);
                 }
             }
@@ -667,6 +671,10 @@ impl Loop {
         let state = LoopNow {
             t_s: seconds(now, self.origin),
             directions: [0, 1].map(|index: usize| self.pipes[index].now(now)),
+            sensing: [0, 1].map(|index: usize| {
+                let sensing = self.sensing[1 - index].as_ref()?;
+                Some(sensing.now(self.pipes[index].shaped()))
+            }),
             capacity_bytes: self.capacity.map(|capacity| capacity.until(now)),
             lost_before_queue: [0, 1].map(|index| self.ports.ports[index].lost()),
             bypassed: self.ports.bypassed().saturating_sub(self.bypassed_before),
@@ -688,16 +696,14 @@ impl Loop {
             if self.checksums[from].is_looking() {
                 self.look_at_checksums(from, batch);
             }
-            let frames: &[Received] = match &mut self.sensing {
+            if let Some(sensing) = &mut self.sensing[from] {
+                // What left by this port is the other direction's.
+                let sensed = &mut self.pipes[to];
+                worked |= !batch.is_empty();
+                sensing.take(batch, &mut self.ports.arena, &mut |at, back| sensed.probe_back(at, back));
+            }
+            let frames: &[Received] = match &mut self.sensing[to] {
                 None => &*batch,
-                Some(sensing) if sensing.returns_at(from) => {
-                    let [ab, ba] = &mut self.pipes;
-                    let sensed = if to == 0 { ab } else { ba };
-                    let mut learn = |at, rtt| sensed.learn(at, Sample::Rtt(rtt));
-                    worked |= !batch.is_empty();
-                    sensing.take(batch, &mut self.ports.arena, &mut learn);
-                    &*batch
-                }
                 Some(sensing) => sensing.follow(batch, &mut self.ports.arena),
             };
             if self.observes {
@@ -711,18 +717,26 @@ impl Loop {
         Ok(worked)
     }
 
-    /// Gives the age of probes that are overdue for their round trip, and tells how sensing stands if that
-    /// changed.
+    /// Gives the age of probes that are overdue for their round trip, changes the rate if they say so, and
+    /// tells how sensing stands if that changed.
     fn look_at_probes(&mut self, now: Time) {
-        let Some(sensing) = &mut self.sensing else { return };
-        let direction = sensing.direction();
-        if let Some(age) = sensing.look(now) {
-            self.pipes[direction].learn(now, Sample::Rtt(age));
-        }
-        let Some(news) = sensing.news() else { return };
-        let name = &self.setup.directions[direction].name;
-        if let Some(warning) = news.warning(name) {
-            self.warn(warning);
+        for port in 0..2 {
+            let Some(sensing) = &mut self.sensing[port] else { continue };
+            let direction = sensing.direction();
+            let pipe = &mut self.pipes[direction];
+            if let Some(age) = sensing.look(now) {
+                pipe.learn(now, Sample::Rtt(age));
+            }
+            let moved = pipe.look_at_probes(now, sensing.state());
+            if let Some(rate) = moved {
+                self.capacity[direction].set_rate(now, rate);
+                self.is_rate_sensed[direction] = true;
+            }
+            let Some(news) = sensing.news() else { continue };
+            let name = &self.setup.directions[direction].name;
+            if let Some(warning) = news.warning(name, moved) {
+                self.warn(warning);
+            }
         }
     }
 
@@ -852,17 +866,18 @@ impl Loop {
         let setup = &self.setup.directions[index];
         let upstream = self.pipes[index].observed();
         let users = self.pipes[index].user_counters();
+        let shaped = self.pipes[index].shaped();
         let meter = self.pipes[index].meter();
         let Signals { drops, overflows, filtered, marks } = meter.signals(&counters);
         // The rate at the end; what could have been sent is counted at the rates that were in force.
-        let rate_bps =
-            setup.rate().map(|rate| if self.changed > 0 { self.capacity[index].rate } else { rate });
+        let is_changed = self.changed > 0 || self.is_rate_sensed[index];
+        let rate_bps = setup.rate().map(|rate| if is_changed { self.capacity[index].rate } else { rate });
         let rate_bps = rate_bps.map(|rate| rate.as_bps_f64());
         let capacity_bps = self.capacity[index].until(end) * 8.0 / measured.as_secs_f64().max(1e-9);
         let (packets, bytes) = meter.delivered;
         let (samples_lost, moves_lost) = meter.lost();
         let delivered_bps = bytes as f64 * 8.0 / measured.as_secs_f64().max(1e-9);
-        let sensing = self.sensing.as_ref().filter(|sensing| sensing.direction() == index);
+        let sensing = self.sensing[1 - index].as_ref().map(|sensing| sensing.summary(shaped));
         let faults = [
             ("runt", meter.faults.runt),
             ("malformed", meter.faults.malformed),
@@ -883,7 +898,7 @@ impl Loop {
             packets,
             bytes,
             utilization: rate_bps
-                .map_or(0.0, |rate| delivered_bps / if self.changed > 0 { capacity_bps } else { rate }),
+                .map_or(0.0, |rate| delivered_bps / if is_changed { capacity_bps } else { rate }),
             delay_ms: meter.sojourn.spread_ms(),
             delay_by_class_ms: meter.sojourn.by_class_ms(),
             drops,
@@ -896,7 +911,7 @@ impl Loop {
             users: users.map(UsersSummary::of),
             flows: None,
             phases: meter.phases(end, setup.rate()),
-            sensing: sensing.map(Sensing::summary),
+            sensing,
         }
     }
 }
@@ -906,7 +921,6 @@ type Pipes = ([Box<dyn Pipe>; 2], Handle);
 /// Where the loop tells what both directions have in common.
 struct LoopReports {
     warnings: Consumer<String>,
-    sensing: Consumer<SensingNow>,
     upstream: Consumer<(usize, UpstreamNow)>,
     states: Consumer<LoopNow>,
     changes: mailbox::Sender<Change>,
@@ -937,7 +951,7 @@ fn build_pipes(
     setup: &Setup,
     longest: [Longest; 2],
     origin: Time,
-    LoopReports { warnings, sensing, upstream, states, changes, clock: run_clock, links }: LoopReports,
+    LoopReports { warnings, upstream, states, changes, clock: run_clock, links }: LoopReports,
 ) -> Result<Pipes, Error> {
     let build = |index: usize| {
         let (sample_ring, samples) = RingBuffer::new(SAMPLES);
@@ -964,7 +978,6 @@ fn build_pipes(
         samples: [ab_samples, ba_samples],
         moves: [ab_moves, ba_moves],
         warnings,
-        sensing,
         upstream,
         rtts: [ab_rtts, ba_rtts],
         states,

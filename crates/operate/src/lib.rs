@@ -29,7 +29,8 @@ mod socket;
 pub use board::Board;
 pub use model::{
     Applied, Configuration, ConfigurationChange, Delays, DirectionStatus, Health, Move, Packets,
-    PolicyStatus, PortStatus, Problem, Refusal, Status, UserPlaneStatus, UserStatus, UsersStatus, Valued,
+    PolicyStatus, PortStatus, Problem, Refusal, SensingStatus, Status, UserPlaneStatus, UserStatus,
+    UsersStatus, Valued,
 };
 pub use page::VIEWERS_MAX;
 pub use server::{

@@ -126,6 +126,7 @@ impl Collector for Metrics {
         self.program(&mut out)?;
         self.links(&mut out)?;
         self.queues(&mut out)?;
+        self.sensing(&mut out)?;
         self.users(&mut out)?;
         self.policies(&mut out)?;
         self.user_plane(&mut out)
@@ -224,6 +225,27 @@ impl Metrics {
             None,
             faults,
         )
+    }
+
+    fn sensing(&self, out: &mut Families<'_>) -> Result<(), Error> {
+        let of = |d: &DirectionStatus| d.sensing.clone();
+        let relied = self.of(move |d| of(d).map(|sensing| u64::from(sensing.state == "sensing")));
+        out.gauges("sensing_relied_on", "Whether probes come back and are relied on", None, relied)?;
+        let rtt = self.of(move |d| of(d).and_then(|sensing| sensing.rtt_ms).map(|ms| ms / 1e3));
+        out.gauges("sensing_rtt", "Smoothed round trip of probes", Some(Unit::Seconds), rtt)?;
+        let sent = self.of(move |d| of(d).map(|sensing| sensing.sent));
+        out.counters("sensing_probes_sent", "Probes sent", None, sent)?;
+        let fates = self.by("fate", |d| {
+            let probes = d.sensing.iter().flat_map(|sensing| &sensing.probes);
+            probes.map(|(fate, count)| (fate.as_str(), *count)).collect()
+        });
+        out.counters("sensing_probes", "Probes by what became of them", None, fates)?;
+        let fallen = self.of(move |d| of(d).and_then(|sensing| sensing.is_fallen_back).map(u64::from));
+        let about = "Whether the rate is the one for links whose probes do not come back";
+        out.gauges("sensing_rate_fallen_back", about, None, fallen)?;
+        let cuts = self.of(move |d| of(d).and_then(|sensing| sensing.cuts));
+        let about = "Times that autorate lowered the rate, as packets waited below";
+        out.counters("sensing_rate_cuts", about, None, cuts)
     }
 
     fn queues(&self, out: &mut Families<'_>) -> Result<(), Error> {

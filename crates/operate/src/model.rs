@@ -135,6 +135,27 @@ pub struct DirectionStatus {
     /// Customers, where there are plans of some.
     #[serde(default)]
     pub users: Option<UsersStatus>,
+    /// Probes that follow its packets, where it is sensed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sensing: Option<SensingStatus>,
+}
+
+/// How the probes of a direction stand.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SensingStatus {
+    /// Whether they can be relied on: "starting", "sensing", "holding" or "fallen back".
+    pub state: String,
+    /// Smoothed round trip in ms; none before the first came back.
+    pub rtt_ms: Option<f64>,
+    /// Probes sent.
+    pub sent: u64,
+    /// Probes by what became of them: returned, lost, late, reordered, remapped, duplicated, forged.
+    pub probes: BTreeMap<String, u64>,
+    /// Whether the rate is what it is because probes do not come back; none where they do not move it.
+    pub is_fallen_back: Option<bool>,
+    /// How often autorate found packets waiting below and lowered the rate; none where probes do not move it.
+    pub cuts: Option<u64>,
 }
 
 /// How the customers of a direction stand.

@@ -322,6 +322,14 @@ fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
         policy: Some(policy),
         faults,
         users_placed: Some(1),
+        sensing: Some(weir_operate::SensingStatus {
+            state: "sensing".into(),
+            rtt_ms: Some(20.0),
+            probes: [("returned".to_string(), 1)].into(),
+            is_fallen_back: Some(false),
+            cuts: Some(3),
+            ..weir_operate::SensingStatus::default()
+        }),
         users: Some(weir_operate::UsersStatus {
             users: vec![weir_operate::UserStatus {
                 name: "Meyer, \"J.\"".into(),

@@ -4,10 +4,10 @@ use super::{Moves, policy_status};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use weir_config::Channel;
-use weir_dataplane::{Change, DirectionNow, Handle, LoopNow};
+use weir_dataplane::{Change, DirectionNow, Handle, LoopNow, SensingNow};
 use weir_measure::Octaves;
 use weir_measure::result::{LinkSample, SteeringEvent};
-use weir_operate::{Delays, DirectionStatus, Move, Packets, Refusal, Refused, Status};
+use weir_operate::{Delays, DirectionStatus, Move, Packets, Refusal, Refused, SensingStatus, Status};
 
 /// What is called "now" in a status.
 const NOW_S: f64 = 1.0;
@@ -160,8 +160,31 @@ impl Seen {
             recent_moves: self.moves[index].latest(),
             faults: faults(&now.directions[index]),
             users_placed: users.map(|users| users.placed),
+            sensing: now.sensing[index].as_ref().map(sensing),
             ..DirectionStatus::default()
         })
+    }
+}
+
+/// How sensing stands, as it is told.
+fn sensing(now: &SensingNow) -> SensingStatus {
+    let c = &now.counters;
+    let counts = [
+        ("returned", c.returned),
+        ("lost", c.lost),
+        ("late", c.late),
+        ("reordered", c.reordered),
+        ("remapped", c.remapped),
+        ("duplicated", c.duplicated),
+        ("forged", c.forged + c.unknown + c.future),
+    ];
+    SensingStatus {
+        state: now.state.name().into(),
+        rtt_ms: now.rtt.map(|rtt| rtt.as_millis_f64()),
+        sent: c.sent,
+        probes: counts.into_iter().map(|(what, count)| (what.to_string(), count)).collect(),
+        is_fallen_back: now.shaped.map(|shaped| shaped.is_fallen_back),
+        cuts: now.shaped.map(|shaped| shaped.cuts),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::time::{Duration, Instant};
 use weir_config::{Document, RunConfig};
-use weir_dataplane::{Change, Handle, LinkState, Mode};
+use weir_dataplane::{Change, Handle, LinkState, LoopNow, Mode};
 use weir_measure::result::{LinkSample, SteeringEvent};
 use weir_operate::{Applied, Board, DirectionStatus, PortStatus, Refused, Status};
 
@@ -86,6 +86,11 @@ impl Control {
     /// The configuration in force.
     pub fn config(&self) -> &RunConfig {
         &self.run.current
+    }
+
+    /// How the packet loop stands, as told last.
+    pub fn told(&self) -> Option<&LoopNow> {
+        self.run.seen.now()
     }
 
     /// Whether somebody asked for the end.
