@@ -59,6 +59,7 @@ mod remarking;
 mod run_config;
 mod sense;
 mod sense_config;
+mod sensed_rate;
 mod settings;
 mod spans;
 mod steer_config;
@@ -104,6 +105,7 @@ pub use run_config::{
 pub use schema::Arm;
 pub use sense::Sense;
 pub use sense_config::{MacAddress, PortName, SenseConfig, SenseMode, is_routed, unicast};
+pub use sensed_rate::{Autorate, SensedRate};
 pub use steer_config::{SteerConfig, SteerOptions, SteeredQueue};
 pub use steering::{Estimator, SteeredBy, Steering};
 pub use topology::Link;

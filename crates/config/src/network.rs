@@ -15,7 +15,7 @@ use crate::sense::Sense;
 use crate::steering::Steering;
 use crate::topology::{Link, Map};
 use crate::variation::Variation;
-use weir_sense::probe::Settings;
+use weir_sense::probe::{Settings, ShapingSettings};
 use weir_units::{Bytes, Duration, Rate};
 
 /// Name of the link of a file with `[link]`.
@@ -85,6 +85,8 @@ pub struct Probing {
     pub route: Vec<usize>,
     /// How they are sent.
     pub settings: Settings,
+    /// What they do to the rate of the link; `None` where that is nothing.
+    pub shaping: Option<ShapingSettings>,
 }
 
 /// The way of flows that are alike.
@@ -190,6 +192,7 @@ impl Scenario {
             probing: link.sense.as_ref().map(|sense| Probing {
                 route: self.probed(map, number, sense).expect("checked when it was read"),
                 settings: sense.settings(),
+                shaping: sense.rate.settings(link.queue_rate()),
             }),
         };
         self.links.iter().enumerate().map(link).collect()

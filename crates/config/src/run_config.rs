@@ -5,8 +5,8 @@ use crate::limits::MAX_DURATION;
 use crate::link::{Channel, Upstream};
 use crate::problems::Problems;
 use crate::schema::{
-    Check, Here, OneTable, OptionalTable, Printer, Range, Section, absent, or, reference, required, such,
-    within,
+    Check, Here, OPTIONAL_TABLE_OR_TABLES, OneTable, OptionalTable, Printer, Range, Section, absent,
+    element_key, or, reference, required, such, within,
 };
 use crate::sense_config::{PortName, SenseConfig};
 use weir_aqm::{Needs, Share};
@@ -24,8 +24,8 @@ section! {
         b_to_a: Channel = OneTable;
         /// Probes that measure what waits below IP, behind the port that faces the gateway. The presence of
         /// this table turns sensing on; packets of the class EF (DSCP 46) then pass the algorithm of that
-        /// direction by.
-        sense: Option<SenseConfig> = OptionalTable;
+        /// direction by. For probes at both ports it is written twice, each time under `[[sense]]`.
+        sense: Vec<SenseConfig> = OPTIONAL_TABLE_OR_TABLES;
         /// Customers, whose rates a file of plans says. Directions that keep a queue for each user
         /// (`queue.discipline = "user"`) hold them to these.
         users: Option<UsersConfig> = OptionalTable;
@@ -40,22 +40,36 @@ section! {
 
 impl Check for RunConfig {
     fn check(&mut self, here: &Here, p: &mut Problems) {
-        if let Some((name, channel)) = self.sensed()
-            && channel.aqm.is_none()
-        {
-            let problem = format!("senses for {name}, which has no algorithm to tell what it finds");
-            here.wrong(
-                p,
-                "sense.port",
-                problem,
-                format!("give `[{name}]` an `aqm` table, or name the other port"),
-            );
-        }
-        if let Some((name, channel)) = self.sensed()
-            && channel.upstream != Upstream::Off
-        {
-            let problem = "tells the algorithm of round trips, and `sense` of others";
-            here.wrong(p, &format!("{name}.upstream"), problem, "remove the `sense` table, or say \"off\"");
+        let first = self.sense.first().map(|sense| sense.port);
+        for (i, sense) in self.sense.iter().enumerate() {
+            let key = element_key(here, "sense", i);
+            let port = format!("{key}.port");
+            let (name, channel) = self.sensed_by(sense);
+            if i > 0 && Some(sense.port) == first {
+                let remedy = "name the other port, or remove this table: a port is sensed by one";
+                here.wrong(p, &port, "is that of the first `[[sense]]` table", remedy);
+                continue;
+            }
+            if channel.aqm.is_none() {
+                let problem = format!("senses for {name}, which has no algorithm to tell what it finds");
+                here.wrong(
+                    p,
+                    &port,
+                    problem,
+                    format!("give `[{name}]` an `aqm` table, or name the other port"),
+                );
+            }
+            if channel.upstream != Upstream::Off {
+                let problem = "tells the algorithm of round trips, and `sense` of others";
+                let remedy = "remove the `sense` table, or say \"off\"";
+                here.wrong(p, &format!("{name}.upstream"), problem, remedy);
+            }
+            sense.rate.check_with(channel.link.rate, None, &key, here, p);
+            let most = sense.rate.autorate.as_ref().map(|autorate| autorate.max);
+            if channel.delay > Duration::ZERO && most > channel.link.rate {
+                let problem = format!("is more than `{name}.rate`, for which its delay line has room");
+                here.wrong(p, &format!("{key}.autorate.max"), problem, format!("remove `{name}.delay`"));
+            }
         }
         self.check_users(here, p);
     }
@@ -315,13 +329,18 @@ impl RunConfig {
         }
     }
 
-    /// The direction whose queue is sensed, by its name: the one that leaves at the port that faces the
+    /// The direction whose queue a table senses, by its name: the one that leaves at the port that faces the
     /// gateway.
-    pub fn sensed(&self) -> Option<(&'static str, &Channel)> {
-        Some(match self.sense.as_ref()?.port {
+    pub fn sensed_by(&self, sense: &SenseConfig) -> (&'static str, &Channel) {
+        match sense.port {
             PortName::B => ("a_to_b", &self.a_to_b),
             PortName::A => ("b_to_a", &self.b_to_a),
-        })
+        }
+    }
+
+    /// Whether the queue of a direction is sensed.
+    pub fn is_sensed(&self, direction: &str) -> bool {
+        self.sense.iter().any(|sense| self.sensed_by(sense).0 == direction)
     }
 
     /// What is allowed but may not be what was meant.
@@ -331,8 +350,7 @@ impl RunConfig {
             channel.warnings().into_iter().map(|warning| format!("{name}: {warning}")).collect::<Vec<_>>()
         };
         let own = directions.iter().flat_map(of);
-        let sensed = self.sensed().map(|(name, _)| name);
-        let blind = directions.iter().filter(|(name, _)| sensed != Some(*name));
+        let blind = directions.iter().filter(|(name, _)| !self.is_sensed(name));
         let blind = blind.filter_map(|(name, channel)| {
             let aqm = channel.aqm.as_ref()?;
             match aqm.needs() {

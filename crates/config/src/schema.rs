@@ -674,12 +674,24 @@ impl<S: Section> Rule<Option<S>> for OptionalTable {
 /// A list of tables; if it is written, at least one is in it.
 pub(crate) struct Tables {
     needed: bool,
+    /// Whether a table by itself is a list of one.
+    alone: bool,
 }
 
 /// A list of tables that must be there.
-pub(crate) const TABLES: Tables = Tables { needed: true };
+pub(crate) const TABLES: Tables = Tables { needed: true, alone: false };
 /// A list of tables whose absence means something.
-pub(crate) const OPTIONAL_TABLES: Tables = Tables { needed: false };
+pub(crate) const OPTIONAL_TABLES: Tables = Tables { needed: false, alone: false };
+/// One table or a list of them, whose absence means something.
+pub(crate) const OPTIONAL_TABLE_OR_TABLES: Tables = Tables { needed: false, alone: true };
+
+/// The path of an element of a list that may be written as one table, for messages.
+pub(crate) fn element_key(here: &Here, name: &str, index: usize) -> String {
+    match here.table.get(name).map(|entry| &entry.item.node) {
+        Some(Node::Table(_)) => name.to_string(),
+        _ => format!("{name}.{index}"),
+    }
+}
 
 impl<S: Section> Rule<Vec<S>> for Tables {
     fn read(&self, key: &Key, here: &Here, p: &mut Problems) -> Option<Vec<S>> {
@@ -692,6 +704,9 @@ impl<S: Section> Rule<Vec<S>> for Tables {
             here.wrong(p, key.name, "is missing", format!("add {example}"));
             return None;
         };
+        if self.alone && matches!(entry.item.node, Node::Table(_)) {
+            return read_section(key, entry, here, p).map(|table| vec![table]);
+        }
         let Node::List(items) = &entry.item.node else {
             let problem = format!("cannot be {}", entry.item.node.what());
             p.add(&entry.place, &path, Wrong::new(problem, format!("write {example}")));
@@ -712,11 +727,17 @@ impl<S: Section> Rule<Vec<S>> for Tables {
         if out.omits(key) {
             return;
         }
+        if let ([table], true) = (&value[..], self.alone) {
+            return out.table(key, table);
+        }
         for (i, table) in value.iter().enumerate() {
             out.element(key, i, table);
         }
     }
     fn collect_given(&self, key: &Key, value: &Vec<S>, given: &mut Given) {
+        if let ([table], true) = (&value[..], self.alone) {
+            return given.inside(key.name, table);
+        }
         for (i, table) in value.iter().enumerate() {
             given.inside(&format!("{}.{i}", key.name), table);
         }
@@ -724,6 +745,9 @@ impl<S: Section> Rule<Vec<S>> for Tables {
     fn describe(&self, key: &Key, at: usize, tables: &mut Vec<TableDoc>) {
         let mark = if self.needed { " (once or more)" } else { " (optional, once or more)" };
         let table = tables.len();
+        if self.alone {
+            return describe_table::<S>(key, at, " (optional)", tables);
+        }
         describe_table::<S>(key, at, mark, tables);
         tables[table].path = format!("[{}]", tables[table].path);
     }

@@ -2,7 +2,8 @@
 
 use crate::names::{NAME, name_allowed};
 use crate::problems::Problems;
-use crate::schema::{Check, Here, or, required, such, within};
+use crate::schema::{Check, Flat, Here, or, required, such, within};
+use crate::sensed_rate::SensedRate;
 use weir_aqm::Share;
 use weir_sense::probe::{IPV4_LEN, Settings};
 use weir_units::Duration;
@@ -27,6 +28,8 @@ section! {
         hold: Duration = or(Duration::from_secs(2), within(MILLISECOND, MINUTE));
         /// After this time without a probe the link is managed by what its own queue shows.
         fall_back: Duration = or(Duration::from_secs(5), within(MILLISECOND, MINUTE));
+        /// What probes do to the rate of the link.
+        rate: SensedRate = Flat;
     }
 }
 

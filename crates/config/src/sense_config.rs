@@ -2,7 +2,8 @@
 
 use crate::errors::{Wrong, quoted};
 use crate::problems::Problems;
-use crate::schema::{Check, Here, Range, Scalar, absent, or, required, such, within, wrong_type};
+use crate::schema::{Check, Flat, Here, Range, Scalar, absent, or, required, such, within, wrong_type};
+use crate::sensed_rate::SensedRate;
 use crate::tree::{Node, quote};
 use std::net::IpAddr;
 use weir_aqm::Share;
@@ -119,6 +120,8 @@ section! {
         /// Time without a probe that came back after which the direction is managed by what its own queue
         /// shows.
         fall_back: Duration = or(Duration::from_secs(5), within(Duration::from_secs(1), Duration::from_secs(60)));
+        /// What probes do to the rate of the direction.
+        rate: SensedRate = Flat;
     }
 }
 

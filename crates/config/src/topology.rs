@@ -15,7 +15,7 @@ use crate::schema::{
     Check, Flat, Here, OPTIONAL_TABLES, OneTable, OptionalTable, Range, absent, or, required, such, within,
 };
 use crate::sense::Sense;
-use crate::steering::Steering;
+use crate::steering::{SteeredBy, Steering};
 use crate::variation::Variation;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -110,6 +110,11 @@ impl Check for Link {
                 format!("name an algorithm that uses samples, such as `aqm = {{ name = \"{like}\" }}`");
             here.wrong(p, "sense", "has nobody to tell without an algorithm", remedy);
         }
+        if let Some(sense) = &self.sense {
+            let fixed =
+                self.moved_by().or((self.steering.steered_by == SteeredBy::Poll).then_some("steered_by"));
+            sense.rate.check_with(self.known_rate(), fixed, "sense", here, p);
+        }
     }
 }
 
@@ -121,20 +126,22 @@ impl Link {
             let problem = "tells the algorithm of round trips, and `sense` of others";
             here.wrong(p, "upstream", problem, "remove the `sense` table, or say \"off\"");
         }
-        let variation = &self.variation;
-        let other = match () {
-            () if !self.upstream.follows() => return,
-            () if self.medium.is_some() => "medium",
-            () if variation.trace.is_some() => "trace",
-            () if !variation.steps.is_empty() => "steps",
-            () if self.policy.is_some() => "policy",
-            () => match variation.turns() {
-                Some(other) => other,
-                None => return,
-            },
-        };
+        if !self.upstream.follows() {
+            return;
+        }
+        let Some(other) = self.moved_by().or(self.policy.is_some().then_some("policy")) else { return };
         let remedy = format!("remove `{other}`, or say \"inform\"");
         here.wrong(p, "upstream", format!("moves the rate and does not go with `{other}`"), remedy);
+    }
+
+    /// The key by which something else says when the link sends.
+    fn moved_by(&self) -> Option<&'static str> {
+        match () {
+            () if self.medium.is_some() => Some("medium"),
+            () if self.variation.trace.is_some() => Some("trace"),
+            () if !self.variation.steps.is_empty() => Some("steps"),
+            () => self.variation.turns(),
+        }
     }
 
     /// Tells rates of a class that do not go with each other or with the link.

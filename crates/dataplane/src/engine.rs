@@ -37,8 +37,8 @@ const STALE_MAX: usize = 1 << 20;
 const SAMPLES: usize = 4096;
 /// Moves of a set point kept for a reader that is late.
 const MOVES: usize = 4096;
-/// States of sensing kept for a reader that is late: newer ones are not told then.
-const SENSED: usize = 64;
+/// States of observers kept for a reader that is late: newer ones are not told then.
+const OBSERVED: usize = 64;
 /// Round-trip times kept for a reader that is late.
 const RTTS: usize = 65_536;
 /// States of the loop kept for a reader that is late: newer ones are not told then.
@@ -96,8 +96,8 @@ pub struct Setup {
     pub mode: Option<Mode>,
     /// From the first port to the second, and back.
     pub directions: [DirectionSetup; 2],
-    /// Probes, if a direction is sensed.
-    pub sense: Option<SenseConfig>,
+    /// Probes, for each port that they leave by.
+    pub sense: Vec<SenseConfig>,
     /// Age of the heartbeat at which the kernel forwards.
     pub fail_open_after: Duration,
     /// Processor to run on.
@@ -133,7 +133,7 @@ impl Setup {
             ports: ports.map(String::from),
             mode: None,
             directions,
-            sense: None,
+            sense: Vec::new(),
             fail_open_after: FAIL_AFTER,
             core: None,
             realtime: true,
@@ -160,7 +160,6 @@ pub struct Handle {
     samples: [Consumer<LinkSample>; 2],
     moves: [Consumer<Move>; 2],
     warnings: Consumer<String>,
-    sensing: Consumer<SensingNow>,
     upstream: Consumer<(usize, UpstreamNow)>,
     rtts: [Consumer<RttSample>; 2],
     states: Consumer<LoopNow>,
@@ -191,11 +190,6 @@ impl Handle {
     /// Whether the ports have a link.
     pub fn links(&self) -> [LinkState; 2] {
         self.links.now()
-    }
-
-    /// How sensing stands; `None` if nothing was told since the last call.
-    pub fn sensing(&mut self) -> Option<SensingNow> {
-        std::iter::from_fn(|| self.sensing.pop().ok()).last()
     }
 
     /// How directions (0 or 1) that observe stand with the bottlenecks behind them, as told since the last
@@ -300,6 +294,8 @@ pub struct LoopNow {
     pub t_s: f64,
     /// From the first port to the second, and back.
     pub directions: [DirectionNow; 2],
+    /// How those that are sensed stand with their probes.
+    pub sensing: [Option<SensingNow>; 2],
     /// What each link could have sent so far at its rate, in bytes; 0 where it is not shaped.
     pub capacity_bytes: [f64; 2],
     /// Frames that each port lost before they came to the queue, as its rings were full.
@@ -340,8 +336,8 @@ pub struct Loop {
     links: LinkWatch,
     bypass: BypassWatch,
     warn: Producer<String>,
-    sensing: Option<Sensing>,
-    sensed: Producer<SensingNow>,
+    /// By the port that probes leave by.
+    sensing: [Option<Box<Sensing>>; 2],
     observed: Producer<(usize, UpstreamNow)>,
     /// Whether a direction observes, so that transports are read.
     observes: bool,
@@ -424,22 +420,20 @@ impl Loop {
         let (mode, warnings) = (ports.mode(), ports.warnings().to_vec());
         let origin = clock() + setup.lead;
         let (warn, warned) = RingBuffer::new(WARNINGS);
-        let (sensed, sensing) = RingBuffer::new(SENSED);
-        let (observed, upstream) = RingBuffer::new(SENSED);
+        let (observed, upstream) = RingBuffer::new(OBSERVED);
         let link_clock = LinkClock::new(clock(), setup.stands_still);
         let links = Links::default();
         let (states, stated) = RingBuffer::new(STATES);
         let (changes, changing) = mailbox();
         let told = LoopReports {
             warnings: warned,
-            sensing,
             upstream,
             states: stated,
             changes,
             clock: link_clock.for_others(origin),
             links: links.clone(),
         };
-        let (pipes, handle) = build_pipes(&setup, mtus.map(|mtu| longest(mode, mtu)), origin, told)?;
+        let (mut pipes, handle) = build_pipes(&setup, mtus.map(|mtu| longest(mode, mtu)), origin, told)?;
         let observes = pipes.iter().any(|pipe| pipe.observes());
         if observes {
             ports.arena.keep_notes();
@@ -447,12 +441,22 @@ impl Loop {
         for (pipe, direction) in pipes.iter().zip(&setup.directions) {
             said.extend(pipe.said().map(|words| format!("{}: {words}", direction.name)));
         }
-        let sensing = setup.sense.as_ref().map(|sense| Sensing::new(sense, BATCH, setup.window(origin)));
         let gaps = Distribution::default();
         // Totals leave out what lies before the measured part.
         let from = setup.window(origin).from.since(origin);
         let capacity =
             [0, 1].map(|index: usize| CapacitySince::new(setup.directions[index].capacity(), from));
+        let mut sensing = [None, None];
+        for config in &setup.sense {
+            let sensed = Sensing::new(config, BATCH, setup.window(origin));
+            let direction = sensed.direction();
+            let rate = setup.directions[direction].rate();
+            if let Some(rate) = sensed.rate(config, rate, clock()) {
+                pipes[direction].follow_probes(rate);
+            }
+            let port = sensed.port();
+            sensing[port] = Some(Box::new(sensed));
+        }
         let looping = Loop {
             setup,
             ports,
@@ -465,7 +469,6 @@ impl Loop {
             bypass: BypassWatch::new(0),
             warn,
             sensing,
-            sensed,
             observed,
             observes,
             gaps,
@@ -622,11 +625,8 @@ impl Loop {
             turns.sample_due = if next > link_now { next } else { link_now + self.setup.sample };
             self.pipes.iter_mut().for_each(|pipe| pipe.sample(link_now));
             self.tell_state(link_now);
-            if let Some(sensing) = &self.sensing {
-                // Whoever does not read does not watch.
-                let _ = self.sensed.push(sensing.now());
-            }
             for (direction, pipe) in self.pipes.iter().enumerate() {
+                // Whoever does not read does not watch.
                 let _ = pipe.upstream().map(|now| self.observed.push((direction, now)));
             }
         }
@@ -698,7 +698,8 @@ impl Loop {
             }
             for (index, direction) in change.directions.iter_mut().enumerate() {
                 pipes[index].change(now, direction);
-                if let Some(rate) = direction.rate {
+                // What probes have to do with is put into force by them.
+                if let Some(rate) = direction.rate.filter(|_| pipes[index].shaped().is_none()) {
                     capacity[index].set_rate(now.since(*origin), rate);
                 }
             }
@@ -716,6 +717,10 @@ impl Loop {
         let state = LoopNow {
             t_s: seconds(now, self.origin),
             directions: [0, 1].map(|index: usize| self.pipes[index].now(now)),
+            sensing: [0, 1].map(|index: usize| {
+                let sensing = self.sensing[1 - index].as_ref()?;
+                Some(sensing.now(self.pipes[index].shaped()))
+            }),
             capacity_bytes: [0, 1]
                 .map(|index: usize| self.capacity[index].bits(now.since(self.origin)) / 8.0),
             lost_before_queue: [0, 1].map(|index| self.ports.ports[index].lost()),
@@ -738,16 +743,14 @@ impl Loop {
             if self.checksums[from].is_looking() {
                 self.look_at_checksums(from, batch);
             }
-            let frames: &[Received] = match &mut self.sensing {
+            if let Some(sensing) = &mut self.sensing[from] {
+                // What left by this port is the other direction's.
+                let sensed = &mut self.pipes[to];
+                worked |= !batch.is_empty();
+                sensing.take(batch, &mut self.ports.arena, &mut |at, back| sensed.probe_back(at, back));
+            }
+            let frames: &[Received] = match &mut self.sensing[to] {
                 None => &*batch,
-                Some(sensing) if sensing.returns_at(from) => {
-                    let [ab, ba] = &mut self.pipes;
-                    let sensed = if to == 0 { ab } else { ba };
-                    let mut learn = |at, rtt| sensed.learn(at, Sample::Rtt(rtt));
-                    worked |= !batch.is_empty();
-                    sensing.take(batch, &mut self.ports.arena, &mut learn);
-                    &*batch
-                }
                 Some(sensing) => sensing.follow(batch, &mut self.ports.arena),
             };
             if self.observes {
@@ -761,18 +764,25 @@ impl Loop {
         Ok(worked)
     }
 
-    /// Gives the age of probes that are overdue for their round trip, and tells how sensing stands if that
-    /// changed.
+    /// Gives the age of probes that are overdue for their round trip, changes the rate if they say so, and
+    /// tells how sensing stands if that changed.
     fn look_at_probes(&mut self, now: Time) {
-        let Some(sensing) = &mut self.sensing else { return };
-        let direction = sensing.direction();
-        if let Some(age) = sensing.look(now) {
-            self.pipes[direction].learn(now, Sample::Rtt(age));
-        }
-        let Some(news) = sensing.news() else { return };
-        let name = &self.setup.directions[direction].name;
-        if let Some(warning) = news.warning(name) {
-            self.warn(warning);
+        for port in 0..2 {
+            let Some(sensing) = &mut self.sensing[port] else { continue };
+            let direction = sensing.direction();
+            let pipe = &mut self.pipes[direction];
+            if let Some(age) = sensing.look(now) {
+                pipe.learn(now, Sample::Rtt(age));
+            }
+            let moved = pipe.look_at_probes(now, sensing.state());
+            if let Some(rate) = moved {
+                self.capacity[direction].set_rate(now.since(self.origin), rate);
+            }
+            let Some(news) = sensing.news() else { continue };
+            let name = &self.setup.directions[direction].name;
+            if let Some(warning) = news.warning(name, moved) {
+                self.warn(warning);
+            }
         }
     }
 
@@ -889,6 +899,7 @@ impl Loop {
         let setup = &self.setup.directions[index];
         let upstream = self.pipes[index].observed();
         let users = self.pipes[index].user_counters();
+        let shaped = self.pipes[index].shaped();
         let meter = self.pipes[index].meter();
         let Signals { drops, overflows, filtered, marks } = meter.signals(&counters);
         // The rate at the end, where somebody changed it; what could have been sent is counted at the rates
@@ -900,7 +911,7 @@ impl Loop {
         let (packets, bytes) = meter.delivered;
         let (samples_lost, moves_lost) = meter.lost();
         let delivered_bps = bytes as f64 * 8.0 / measured.as_secs_f64().max(1e-9);
-        let sensing = self.sensing.as_ref().filter(|sensing| sensing.direction() == index);
+        let sensing = self.sensing[1 - index].as_ref().map(|sensing| sensing.summary(shaped));
         let faults = [
             ("runt", meter.faults.runt),
             ("malformed", meter.faults.malformed),
@@ -933,7 +944,7 @@ impl Loop {
             users: users.map(UsersSummary::of),
             flows: None,
             phases: meter.phases(end, &setup.capacity()),
-            sensing: sensing.map(Sensing::summary),
+            sensing,
         }
     }
 }
@@ -943,7 +954,6 @@ type Pipes = ([Box<dyn Pipe>; 2], Handle);
 /// Where the loop tells what both directions have in common.
 struct LoopReports {
     warnings: Consumer<String>,
-    sensing: Consumer<SensingNow>,
     upstream: Consumer<(usize, UpstreamNow)>,
     states: Consumer<LoopNow>,
     changes: mailbox::Sender<Change>,
@@ -974,7 +984,7 @@ fn build_pipes(
     setup: &Setup,
     longest: [Longest; 2],
     origin: Time,
-    LoopReports { warnings, sensing, upstream, states, changes, clock: run_clock, links }: LoopReports,
+    LoopReports { warnings, upstream, states, changes, clock: run_clock, links }: LoopReports,
 ) -> Result<Pipes, Error> {
     let build = |index: usize| {
         let (sample_ring, samples) = RingBuffer::new(SAMPLES);
@@ -1003,7 +1013,6 @@ fn build_pipes(
         samples: [ab_samples, ba_samples],
         moves: [ab_moves, ba_moves],
         warnings,
-        sensing,
         upstream,
         rtts: [ab_rtts, ba_rtts],
         states,

@@ -11,6 +11,7 @@ use crate::frames::{Arena, Frame, Note};
 use crate::impairments::{Line, Sent, Steps};
 use crate::meter::{Faults, Meter, Standing};
 use crate::port::Port;
+use crate::sensing::{Back, SensedRate};
 use crate::service::Service;
 use crate::upstream::{Follows, Learned, Observer, RttSample, UpstreamNow};
 use crate::{Received, charge};
@@ -23,6 +24,7 @@ use weir_queue::{
     AHEAD_MAX, Arrival, Counters, Departure, Discipline, Hosts, Limits, Managed, Single, UserCounters,
     UserNow,
 };
+use weir_sense::probe::{Shaped, State};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::PureAck;
 use weir_wire::dscp::{Dscp, Remarks};
@@ -60,6 +62,14 @@ pub trait Pipe: Send {
     fn set_longest(&mut self, longest: Longest);
     /// Something was learned that the algorithm may want to know.
     fn learn(&mut self, now: Time, sample: Sample);
+    /// Probes move its rate from now on.
+    fn follow_probes(&mut self, rate: Box<SensedRate>);
+    /// A probe that followed its packets came back.
+    fn probe_back(&mut self, at: Time, back: Back);
+    /// Looks whether probes, whose word is worth this, say another rate; the rate that is in force then.
+    fn look_at_probes(&mut self, now: Time, state: State) -> Option<Rate>;
+    /// What became of its rate, where probes have to do with it.
+    fn shaped(&self) -> Option<Shaped>;
     /// Whether it observes the packets that pass.
     fn observes(&self) -> bool;
     /// Frames came in at the port where this direction's leave; acknowledgements of these are among them.
@@ -160,6 +170,8 @@ pub struct Direction<D> {
     shape: Shape,
     /// Whose packets are, where there are customers.
     classes: Option<Classes>,
+    /// What keeps its rate by probes, where they do.
+    sensed: Option<Box<SensedRate>>,
     last: Time,
     meter: Meter,
 }
@@ -184,7 +196,7 @@ impl<D: Managed<PacedFrame>> Direction<D> {
             queue.make_paces(shape.catch_up);
         }
         let expedited = shape.expedited.map(|limits| Single::new(Unmanaged, limits, shape.rate, 0));
-        Direction { queue, expedited, works, shape, classes, last: now, meter }
+        Direction { queue, expedited, works, shape, classes, sensed: None, last: now, meter }
     }
 
     fn read(&self, r: &Received, arena: &mut Arena) -> Headers {
@@ -323,6 +335,12 @@ impl<D: Managed<PacedFrame>> Direction<D> {
             let (queue, expedited) = (&self.queue, &self.expedited);
             let counters = || all_counters(queue, expedited.as_ref());
             self.meter.departed(at, &departure.packet, departure.sojourn, counters);
+            if let Some(sensed) = &mut self.sensed
+                && sensed.concerns(frame.len)
+            {
+                let bytes = all_counters(&self.queue, self.expedited.as_ref()).dequeued_bytes;
+                sensed.left(at, arena.bytes(frame), bytes);
+            }
             self.rewrite(&departure, arena);
             if self.shape.line.is_none() {
                 self.leave(now, frame, arena, out);
@@ -492,6 +510,34 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
         self.queue.sample(now.max(self.last), sample);
     }
 
+    fn follow_probes(&mut self, rate: Box<SensedRate>) {
+        let first = rate.told().rate;
+        self.sensed = Some(rate);
+        self.set_rate(first);
+    }
+
+    fn probe_back(&mut self, at: Time, back: Back) {
+        if let Some(sensed) = &mut self.sensed {
+            sensed.returned(at, back.sequence);
+        }
+        if let Some(rtt) = back.rtt {
+            self.learn(at, Sample::Rtt(rtt));
+        }
+    }
+
+    fn look_at_probes(&mut self, now: Time, state: State) -> Option<Rate> {
+        let sensed = self.sensed.as_mut()?;
+        let bytes = all_counters(&self.queue, self.expedited.as_ref()).dequeued_bytes;
+        let rate = sensed.look(now, state, bytes)?;
+        self.meter.set_rate(now, rate);
+        self.set_rate(rate);
+        Some(rate)
+    }
+
+    fn shaped(&self) -> Option<Shaped> {
+        self.sensed.as_ref().map(|sensed| *sensed.told())
+    }
+
     fn observes(&self) -> bool {
         self.shape.observer.is_some()
     }
@@ -569,9 +615,14 @@ impl<D: Managed<PacedFrame> + Send> Pipe for Direction<D> {
             self.queue.set_plans(&mut made.queue);
             std::mem::swap(classes, &mut made.classes);
         }
-        if let Some(rate) = change.rate {
-            self.meter.set_rate(now, rate);
-            self.set_rate(rate);
+        match (change.rate, &mut self.sensed) {
+            // The next look puts it into force, if probes do not say otherwise.
+            (Some(rate), Some(sensed)) => sensed.set_rate(rate),
+            (Some(rate), None) => {
+                self.meter.set_rate(now, rate);
+                self.set_rate(rate);
+            }
+            (None, _) => {}
         }
         if let Some(remarks) = change.remarks {
             self.shape.remarks = changing(remarks);

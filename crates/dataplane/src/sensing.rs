@@ -6,8 +6,10 @@
 
 mod echo;
 mod frame;
+mod rate;
 mod told;
 
+pub use rate::SensedRate;
 pub use told::SensingNow;
 
 use crate::frames::{Arena, Frame};
@@ -17,8 +19,17 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use weir_config::{PortName, SenseConfig};
 use weir_measure::result;
 use weir_measure::{Distribution, Window};
-use weir_sense::probe::{Sensor, Settings, State};
-use weir_units::{Duration, Time};
+use weir_sense::probe::{Sensor, Settings, Shaped, Shaping, State};
+use weir_units::{Duration, Rate, Time};
+
+/// A probe that came back for the first time.
+#[derive(Clone, Copy, Debug)]
+pub struct Back {
+    /// Its number.
+    pub sequence: u16,
+    /// Its round trip, if that is a sample.
+    pub rtt: Option<Duration>,
+}
 
 /// The prober of one direction.
 pub struct Sensing {
@@ -70,14 +81,21 @@ impl Sensing {
         }
     }
 
-    /// Whether probes come back at this port.
-    pub fn returns_at(&self, port: usize) -> bool {
-        self.port == port
+    /// The port at which probes leave and come back.
+    pub fn port(&self) -> usize {
+        self.port
     }
 
     /// The direction whose queue probes go through: it enters at the other port.
     pub fn direction(&self) -> usize {
         1 - self.port
+    }
+
+    /// What keeps the rate of the direction, of this configuration and configured rate; `None` where probes
+    /// have nothing to do with it.
+    pub fn rate(&self, config: &SenseConfig, rate: Option<Rate>, now: Time) -> Option<Box<SensedRate>> {
+        let settings = config.rate.settings(rate?)?;
+        Some(Box::new(SensedRate::new(Shaping::new(settings, now), self.form)))
     }
 
     /// The frames with probes behind those that are to be followed by one.
@@ -131,12 +149,12 @@ impl Sensing {
         Some(Received { frame, arrived: behind.arrived })
     }
 
-    /// Takes what answers probes out of the frames that came in; gives each round trip to `sample`.
+    /// Takes what answers probes out of the frames that came in; tells `back` of each probe among them.
     pub fn take(
         &mut self,
         received: &mut Vec<Received>,
         arena: &mut Arena,
-        sample: &mut dyn FnMut(Time, Duration),
+        back: &mut dyn FnMut(Time, Back),
     ) {
         // Mostly there is nothing to take.
         if received.iter().all(|r| frame::is_plain_data(arena.bytes(r.frame))) {
@@ -145,13 +163,13 @@ impl Sensing {
         received.retain(|r| {
             let Some(found) = self.form.find(arena.bytes(r.frame)) else { return true };
             arena.give(r.frame.addr);
-            self.found(found, r.arrived, sample);
+            self.found(found, r.arrived, back);
             false
         });
     }
 
     #[cold]
-    fn found(&mut self, found: ProbeFrame, at: Time, sample: &mut dyn FnMut(Time, Duration)) {
+    fn found(&mut self, found: ProbeFrame, at: Time, back: &mut dyn FnMut(Time, Back)) {
         match found {
             ProbeFrame::Reply(stamp) => {
                 // What is not believed was counted.
@@ -159,9 +177,8 @@ impl Sensing {
                     if self.measured.contains(at) {
                         self.rtt.record(rtt);
                     }
-                    if self.sensor.state() == State::Sensing {
-                        sample(at, rtt);
-                    }
+                    let is_sample = self.sensor.state() == State::Sensing;
+                    back(at, Back { sequence: stamp.sequence, rtt: is_sample.then_some(rtt) });
                 }
             }
             ProbeFrame::Redirect => self.redirects += 1,
@@ -179,13 +196,18 @@ impl Sensing {
     pub fn news(&mut self) -> Option<SensingNow> {
         let state = self.sensor.state();
         let before = std::mem::replace(&mut self.said, state);
-        (state != before && !(before == State::Starting && state == State::Sensing)).then(|| self.now())
+        (state != before && !(before == State::Starting && state == State::Sensing)).then(|| self.now(None))
     }
 
-    /// How it stands.
-    pub fn now(&self) -> SensingNow {
+    /// What its word is worth.
+    pub fn state(&self) -> State {
+        self.sensor.state()
+    }
+
+    /// How it stands, with what became of the rate.
+    pub fn now(&self, shaped: Option<Shaped>) -> SensingNow {
         SensingNow {
-            direction: self.direction(),
+            shaped,
             state: self.sensor.state(),
             counters: *self.sensor.counters(),
             rtt: self.sensor.rtt(),
@@ -196,9 +218,9 @@ impl Sensing {
     }
 
     /// For results.
-    pub fn summary(&self) -> result::Sensing {
-        let wire = Some(self.now().wire(self.every, &self.rtt));
-        result::Sensing { wire, ..result::Sensing::of(&self.sensor) }
+    pub fn summary(&self, shaped: Option<Shaped>) -> result::Sensing {
+        let wire = Some(self.now(shaped).wire(self.every, &self.rtt));
+        result::Sensing { wire, ..result::Sensing::of(&self.sensor, shaped.as_ref()) }
     }
 }
 

@@ -261,10 +261,10 @@ fn limiter(config: &AccessConfig, home: u32) -> Setup {
         Way::Upload => ("upload", "download"),
         Way::Download => ("download", "upload"),
     };
-    if let (Way::Download, Some(sense)) = (config.way, &mut sense) {
+    if let (Way::Download, Some(sense)) = (config.way, sense.first_mut()) {
         // Data comes from the server, whose address does not lead back through this limiter.
         sense.address = sense.address.or_else(|| gateway_address(home).parse().ok());
     }
-    let managed = DirectionSetup { expedites: sense.is_some(), ..DirectionSetup::new(there, a_to_b) };
+    let managed = DirectionSetup { expedites: !sense.is_empty(), ..DirectionSetup::new(there, a_to_b) };
     Setup { sense, ..setup([managed, DirectionSetup::new(back, b_to_a)], config) }
 }

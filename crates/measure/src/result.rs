@@ -6,7 +6,7 @@ use crate::responsiveness::Responsiveness;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use weir_queue::UserCounters;
-use weir_sense::probe::Sensor;
+use weir_sense::probe::{Sensor, Shaped};
 
 /// One run of one scenario.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -226,9 +226,43 @@ pub struct Sensing {
     pub forged: u64,
     /// Bytes of probes divided by bytes of data, as IP packets.
     pub share: f64,
+    /// What became of the rate of the link, where probes have to do with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shaped: Option<SensedRate>,
     /// What else a live link saw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<SensedWire>,
+}
+
+/// What probes did to the rate of a link, over the whole run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct SensedRate {
+    /// The rate at the end, in bit/s, by the accounting of the link as the others.
+    pub rate_bps: f64,
+    /// The least that was in force.
+    pub least_bps: f64,
+    /// The largest.
+    pub largest_bps: f64,
+    /// Whether it is what it is because probes do not come back.
+    pub fallen_back: bool,
+    /// How often it fell back for want of probes.
+    pub fall_backs: u64,
+    /// How often autorate found packets waiting below, and lowered it.
+    pub cuts: u64,
+}
+
+impl SensedRate {
+    /// What is told of a shaper.
+    pub fn of(shaped: &Shaped) -> SensedRate {
+        SensedRate {
+            rate_bps: shaped.rate.as_bps_f64(),
+            least_bps: shaped.least.as_bps_f64(),
+            largest_bps: shaped.largest.as_bps_f64(),
+            fallen_back: shaped.is_fallen_back,
+            fall_backs: shaped.fall_backs,
+            cuts: shaped.cuts,
+        }
+    }
 }
 
 /// What a live link saw of probes, over the whole run.
@@ -253,8 +287,8 @@ pub struct SensedWire {
 }
 
 impl Sensing {
-    /// What a sensor tells.
-    pub fn of(sensor: &Sensor) -> Sensing {
+    /// What a sensor tells, and what became of the rate of its link.
+    pub fn of(sensor: &Sensor, shaped: Option<&Shaped>) -> Sensing {
         let c = sensor.counters();
         Sensing {
             state: sensor.state().name().to_string(),
@@ -268,6 +302,7 @@ impl Sensing {
             duplicated: c.duplicated,
             forged: c.forged + c.unknown + c.future,
             share: c.sent_bytes.get() as f64 / (c.data_bytes.get() as f64).max(1.0),
+            shaped: shaped.map(SensedRate::of),
             wire: None,
         }
     }

@@ -313,7 +313,13 @@ impl Metrics {
             let state = &d.sensing.as_ref()?.state;
             SENSING_STATES.iter().position(|name| name == state).map(|at| at as u64)
         });
-        out.gauges("sense_state", state, None, states)
+        out.gauges("sense_state", state, None, states)?;
+        let fallen = self.of(|d| d.sensing.as_ref()?.is_fallen_back.map(u64::from));
+        let about = "Whether the rate is the one for links whose probes do not come back";
+        out.gauges("sense_rate_fallen_back", about, None, fallen)?;
+        let cuts = self.of(|d| d.sensing.as_ref()?.cuts);
+        let about = "Times that autorate lowered the rate, as packets waited below";
+        out.counters("sense_rate_cuts", about, None, cuts)
     }
 
     /// One value of each of the customers with the highest rates.

@@ -162,6 +162,12 @@ pub struct SensingStatus {
     pub refused: u64,
     /// Smoothed round-trip time in ms, once one was measured.
     pub rtt_ms: Option<f64>,
+    /// Whether the rate is what it is because probes do not come back; none where they do not move it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_fallen_back: Option<bool>,
+    /// How often autorate found packets waiting below and lowered the rate; none where probes do not move it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuts: Option<u64>,
 }
 
 /// How the customers of a direction stand.

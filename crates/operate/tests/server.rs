@@ -375,6 +375,8 @@ fn whole() -> Status {
             sent: 10,
             lost: 4,
             rtt_ms: Some(20.0),
+            is_fallen_back: Some(false),
+            cuts: Some(3),
             ..SensingStatus::default()
         }),
         ..status().directions[0].clone()

@@ -5,7 +5,7 @@ use crate::tally::tally;
 use std::fmt::Write;
 
 use weir_measure::responsiveness::{Confidence, Responsiveness};
-use weir_measure::result::{Claim, LinkSummary, Spread, Summary};
+use weir_measure::result::{Claim, LinkSummary, Sensing, Spread, Summary};
 
 use crate::escape::terminal;
 use crate::number::fixed;
@@ -157,12 +157,24 @@ const SENSING_COLUMNS: [(&str, Align); 11] = [
     ("bytes %", Align::Right),
 ];
 
+/// What probes are worth at the end, and between which rates they moved that of the link.
+fn sensed_state(sensing: &Sensing) -> String {
+    let mbps = |bps: f64| fixed(bps / 1e6, 1);
+    match &sensing.shaped {
+        None => sensing.state.clone(),
+        Some(shaped) => {
+            let (least, largest) = (mbps(shaped.least_bps), mbps(shaped.largest_bps));
+            format!("{}, rate {least}-{largest} Mbit/s", sensing.state)
+        }
+    }
+}
+
 fn sensing_row(run: &Summary, link: &LinkSummary) -> Option<Vec<Cell>> {
     let sensing = link.sensing.as_ref()?;
     let cells = [
         run.title.clone(),
         link.name.clone(),
-        sensing.state.clone(),
+        sensed_state(sensing),
         sensing.rtt_ms.map_or("–".to_string(), |ms| fixed(ms, 2)),
         sensing.sent.to_string(),
         sensing.returned.to_string(),
@@ -375,7 +387,7 @@ fn char_width(c: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_measure::result::{ByClass, Observed, Phase, Sensing};
+    use weir_measure::result::{ByClass, Observed, Phase};
 
     #[test]
     fn wide_and_combining_characters_are_measured() {

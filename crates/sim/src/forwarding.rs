@@ -230,6 +230,9 @@ impl<T: Tap> Simulation<T> {
         if self.links[number].observer.is_some() {
             self.observe_forwarded(number, &item, &packet, sent);
         }
+        if self.links[number].prober.is_some() {
+            self.probe_leaves(number, &item, sent);
+        }
         let Some(at) = self.links[number].arrival(sent) else {
             self.counts.lost += 1;
             self.hash.note(Decision::Lost, number as u32, self.now, packet.flow, self.acks.seq(&item.body));

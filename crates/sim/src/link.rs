@@ -174,6 +174,12 @@ impl Link {
         self.queue.packets() + self.expedited.as_ref().map_or(0, |lane| lane.packets())
     }
 
+    /// Bytes that left the queue so far, expedited ones too.
+    pub fn bytes_sent(&self) -> u64 {
+        let of = |queue: &dyn LinkQueue| queue.counters().dequeued_bytes;
+        of(&*self.queue) + self.expedited.as_deref().map_or(0, of)
+    }
+
     /// Bytes that wait, expedited ones too.
     pub fn backlog(&self) -> u64 {
         let expedited = self.expedited.as_ref().map_or(Bytes::ZERO, |lane| lane.backlog());

@@ -8,7 +8,7 @@ use crate::sensing::PROBE_LEN;
 use crate::tap::Tap;
 use weir_aqm::Sample;
 use weir_sense::probe::{Stamp, State};
-use weir_units::{Bytes, Duration, Ecn};
+use weir_units::{Bytes, Duration, Ecn, Time};
 
 /// Probes of all links look alike to queues that tell flows apart, and unlike every flow.
 const PROBES: Identity = Identity { tuple: 0x5eed_0b3e, host: u32::MAX };
@@ -41,12 +41,41 @@ impl<T: Tap> Simulation<T> {
         self.counts.delivered += 1;
         let Some(prober) = &mut self.links[number].prober else { return };
         if let Ok(rtt) = prober.sensor.on_return(self.now, stamp) {
+            if let Some(shaping) = &mut prober.shaping {
+                shaping.returned(self.now, stamp.sequence);
+            }
             prober.note_state(self.now);
             if prober.sensor.state() == State::Sensing {
                 self.tell(number, rtt);
             }
         }
+        self.shape(number);
         self.arm_prober(number);
+    }
+
+    /// A packet leaves a link that probes, at the end of its transmission.
+    #[cold]
+    pub(crate) fn probe_leaves(&mut self, number: usize, item: &Item, sent: Time) {
+        let Body::Probe(stamp) = &item.body else { return };
+        let link = &mut self.links[number];
+        let bytes = link.bytes_sent();
+        if let Some(shaping) = link.prober.as_mut().and_then(|prober| prober.shaping.as_mut())
+            && item.connection as usize == number
+        {
+            shaping.left(sent, stamp.sequence, bytes);
+        }
+    }
+
+    /// Looks whether the probes of a link say that it is to send at another rate.
+    fn shape(&mut self, number: usize) {
+        let link = &mut self.links[number];
+        let bytes = link.bytes_sent();
+        let Some(prober) = &mut link.prober else { return };
+        let state = prober.sensor.state();
+        let Some(shaping) = &mut prober.shaping else { return };
+        if let Some(rate) = shaping.look(self.now, state, bytes) {
+            self.set_rate(number, rate);
+        }
     }
 
     /// The timer of a link's sensor.
@@ -63,6 +92,7 @@ impl<T: Tap> Simulation<T> {
                 self.tell(number, rtt);
             }
         }
+        self.shape(number);
         self.arm_prober(number);
     }
 
@@ -75,7 +105,7 @@ impl<T: Tap> Simulation<T> {
     /// then.
     fn arm_prober(&mut self, number: usize) {
         let Some(prober) = &mut self.links[number].prober else { return };
-        let Some(due) = prober.sensor.next_timer().map(|due| due.max(self.now)) else { return };
+        let Some(due) = prober.next_timer().map(|due| due.max(self.now)) else { return };
         if prober.armed.is_none_or(|armed| due < armed) {
             prober.armed = Some(due);
             self.wheel.insert(due, Event::Rare(Rare::Probe(number as u32)));

@@ -300,7 +300,7 @@ fn link_summary(setup: &NetworkLink, link: &Link, window: Window) -> LinkSummary
         marks: totals.marks,
         setpoint_ms: setpoint.filter(|ms| ms.is_finite()),
         faults: faults(link),
-        sensing: link.prober.as_ref().map(|prober| Sensing::of(prober.sensor())),
+        sensing: link.prober.as_ref().map(|prober| Sensing::of(prober.sensor(), prober.shaped())),
         upstream: link.observer.as_ref().map(|observer| observer.observed()),
         users: link.queue.user_counters().map(UsersSummary::of),
         flows: None,
@@ -359,8 +359,10 @@ fn warnings<T: Tap>(
         let states = link.prober.iter().flat_map(|prober| prober.states());
         for (at, _) in states.filter(|(_, state)| *state == State::FallenBack) {
             let (name, at) = (&link.name, at.as_secs_f64());
+            let slower = link.prober.as_ref().and_then(|prober| prober.fall_back());
+            let rate = slower.map_or(String::new(), |rate| format!(", at {rate} or less"));
             warnings.push(format!(
-                "link {name}: too few probes came back, fell back to its own queue at {at:.1} s"
+                "link {name}: too few probes came back, fell back to its own queue at {at:.1} s{rate}"
             ));
         }
     }

@@ -80,7 +80,7 @@ fn sense() -> Result<SenseConfig> {
         "[ports]\na = \"{PORT_A}\"\nb = \"{PORT_B}\"\n[a_to_b]\naqm = {{ name = \"gsp\" }}\n[sense]\nport = \"b\"\n"
     );
     let config = RunConfig::parse("bench", &text).map_err(|e| Error::new(e.to_string()))?;
-    config.sense.ok_or_else(|| Error::new("nothing is sensed"))
+    config.sense.into_iter().next().ok_or_else(|| Error::new("nothing is sensed"))
 }
 
 fn compare(load: Load, values: Result<Values>) -> Vec<Row> {

@@ -146,7 +146,7 @@ fn setup(forward: Channel, reverse: Channel, manner: &Manner) -> Setup {
     let expedites = manner.sense.is_some();
     let forward = DirectionSetup { expedites, ..DirectionSetup::new("a_to_b", forward) };
     Setup {
-        sense: manner.sense.clone(),
+        sense: manner.sense.clone().into_iter().collect(),
         core: Some(FORWARDER_CPU),
         realtime: manner.realtime,
         busy: true,

@@ -39,7 +39,6 @@ pub struct Seen {
     /// States of the last second, and the largest delay of each sample in it.
     recent: VecDeque<LoopNow>,
     samples: [VecDeque<LinkSample>; 2],
-    sensing: Option<SensingNow>,
     told: Instant,
 }
 
@@ -63,7 +62,6 @@ impl Seen {
             moves: Default::default(),
             recent: VecDeque::new(),
             samples: Default::default(),
-            sensing: None,
             told: Instant::now(),
         }
     }
@@ -82,7 +80,6 @@ impl Seen {
                 self.moves[index].add(moved(event));
             }
         }
-        self.sensing = handle.sensing().or(self.sensing);
         if let Some(now) = handle.now() {
             self.told = Instant::now();
             self.recent.push_back(now);
@@ -97,11 +94,6 @@ impl Seen {
     /// How it stands, as told last.
     pub fn now(&self) -> Option<&LoopNow> {
         self.recent.back()
-    }
-
-    /// How its probes stand, as told last.
-    pub fn sensing(&self) -> Option<&SensingNow> {
-        self.sensing.as_ref()
     }
 
     /// Changes that it put into force.
@@ -170,10 +162,7 @@ impl Seen {
             recent_moves: self.moves[index].latest(),
             faults: faults(&now.directions[index]),
             users_placed: users.map(|users| users.placed),
-            sensing: self
-                .sensing
-                .filter(|sensing| sensing.direction == index)
-                .map(|now| sensing_status(&now)),
+            sensing: now.sensing[index].as_ref().map(sensing_status),
             ..DirectionStatus::default()
         })
     }
@@ -238,6 +227,7 @@ fn faults(now: &DirectionNow) -> BTreeMap<String, u64> {
     all.into_iter().map(|(cause, count)| (cause.to_string(), count)).collect()
 }
 
+/// How sensing stands, as it is told.
 fn sensing_status(now: &SensingNow) -> SensingStatus {
     let c = &now.counters;
     SensingStatus {
@@ -248,6 +238,8 @@ fn sensing_status(now: &SensingNow) -> SensingStatus {
         not_believed: c.forged + c.future + c.unknown,
         refused: now.refused,
         rtt_ms: now.rtt.map(|rtt| rtt.as_millis_f64()),
+        is_fallen_back: now.shaped.map(|shaped| shaped.is_fallen_back),
+        cuts: now.shaped.map(|shaped| shaped.cuts),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::time::{Duration, Instant};
 use weir_config::{Document, RunConfig};
-use weir_dataplane::{Change, Handle, LinkState, Mode};
+use weir_dataplane::{Change, Handle, LinkState, LoopNow, Mode};
 use weir_measure::result::{LinkSample, SteeringEvent};
 use weir_operate::{Applied, Board, DirectionStatus, PortStatus, Refused, Status};
 
@@ -88,9 +88,9 @@ impl Control {
         &self.run.current
     }
 
-    /// How probes stand, as told last, in a line.
-    pub fn sensing(&self) -> Option<String> {
-        Some(self.run.seen.sensing()?.line())
+    /// How the packet loop stands, as told last.
+    pub fn told(&self) -> Option<&LoopNow> {
+        self.run.seen.now()
     }
 
     /// Whether somebody asked for the end.

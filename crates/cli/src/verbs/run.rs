@@ -244,9 +244,8 @@ fn setup(config: &RunConfig, plans: [Option<DirectionPlans>; 2], takeover: bool)
         PortMode::XdpGeneric => Some(Mode::XdpGeneric),
         PortMode::AfPacket => Some(Mode::AfPacket),
     };
-    let sensed = config.sensed().map(|(name, _)| name);
     let direction = |name: &str, channel: &Channel, plans| DirectionSetup {
-        expedites: sensed == Some(name),
+        expedites: config.is_sensed(name),
         plans,
         ..DirectionSetup::new(name, channel.clone())
     };
@@ -307,10 +306,7 @@ fn watch(
             || control.is_draining();
         handle.warnings().into_iter().for_each(|warning| view.warn(warning));
         view.trouble(trouble(&config, &handle));
-        if let Some(line) = control.sensing() {
-            view.sense(line);
-        }
-        if let Some(line) = upstream(&mut handle) {
+        if let Some(line) = sensing(&control).or(upstream(&mut handle)) {
             view.sense(line);
         }
         last_s = collect(&mut handle, control, t_s, length_s, growing, &mut view).unwrap_or(last_s);
@@ -338,6 +334,14 @@ fn trouble(config: &RunConfig, handle: &Handle) -> Option<String> {
     });
     let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// How the directions that are sensed stand, in words; nothing where none is.
+fn sensing(control: &Control) -> Option<String> {
+    let both = control.told()?.sensing.into_iter().zip(DIRECTIONS);
+    let lines: Vec<String> =
+        both.filter_map(|(now, name)| Some(format!("{name}: {}", now?.line()))).collect();
+    (!lines.is_empty()).then(|| lines.join("; "))
 }
 
 /// How the directions that observe stand, in words; nothing where nothing was told.

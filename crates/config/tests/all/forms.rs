@@ -361,6 +361,71 @@ fn an_algorithm_that_nobody_tells_of_round_trips_is_a_warning() {
     }
 }
 
+/// A direction of 16 Mbit/s each, with these tables of probes.
+fn sensing(tables: &str) -> Result<RunConfig, String> {
+    let direction = |name: &str| format!("[{name}]\nrate = \"16Mbit/s\"\naqm = {{ name = \"asqm\" }}\n");
+    let text = format!("{PORTS}{}{}{tables}", direction("a_to_b"), direction("b_to_a"));
+    RunConfig::parse("x", &text).map_err(|e| e.to_string())
+}
+
+#[test]
+fn probes_are_one_table_or_one_for_each_port() {
+    let one = sensing("[sense]\nport = \"b\"\n").unwrap();
+    assert!(one.is_sensed("a_to_b") && !one.is_sensed("b_to_a"));
+    assert!(one.to_toml().contains("\n[sense]\n"), "{}", one.to_toml());
+    assert_eq!(sensing("[[sense]]\nport = \"b\"\n").unwrap(), one);
+    let both = sensing("[[sense]]\nport = \"b\"\n[[sense]]\nport = \"a\"\nevery = 8\n").unwrap();
+    assert!(both.is_sensed("a_to_b") && both.is_sensed("b_to_a"));
+    assert_eq!(RunConfig::parse("x", &both.to_toml()).unwrap(), both, "{}", both.to_toml());
+    let same = sensing("[[sense]]\nport = \"b\"\n[[sense]]\nport = \"b\"\n").unwrap_err();
+    assert!(same.contains("key `sense.1.port`: is that of the first `[[sense]]` table"), "{same}");
+    let text = format!("{PORTS}[a_to_b]\naqm = {{ name = \"asqm\" }}\n[[sense]]\nport = \"a\"\n");
+    let blind = RunConfig::parse("x", &text).unwrap_err().to_string();
+    assert!(blind.contains("key `sense.0.port`: senses for b_to_a"), "{blind}");
+}
+
+#[test]
+fn what_probes_do_to_the_rate_fits_the_rate() {
+    let with = |more: &str| sensing(&format!("[sense]\nport = \"b\"\n{more}\n"));
+    let config =
+        with("fall_back_rate = \"6Mbit/s\"\nautorate = { min = \"2Mbit/s\", max = \"20Mbit/s\" }").unwrap();
+    let settings = config.sense[0].rate.settings(Rate::from_mbps(16)).unwrap();
+    assert_eq!((settings.rate, settings.fall_back), (Rate::from_mbps(16), Some(Rate::from_mbps(6))));
+    assert_eq!(settings.autorate.unwrap().delay, Duration::from_millis(30));
+    assert_eq!(RunConfig::parse("x", &config.to_toml()).unwrap(), config);
+    assert_eq!(with("").unwrap().sense[0].rate.settings(Rate::from_mbps(16)), None);
+    for (more, problem) in [
+        (
+            "fall_back_rate = \"17Mbit/s\"",
+            "key `sense.fall_back_rate`: 17Mbit/s is more than the configured rate",
+        ),
+        (
+            "autorate = { min = \"17Mbit/s\", max = \"20Mbit/s\" }",
+            "key `sense.autorate`: does not hold the configured rate, 16Mbit/s",
+        ),
+        (
+            "autorate = { min = \"20Mbit/s\", max = \"10Mbit/s\" }",
+            "key `sense.autorate.max`: 10Mbit/s is not more than `min`",
+        ),
+    ] {
+        let told = with(more).unwrap_err();
+        assert!(told.contains(problem), "{told}");
+    }
+    let text = format!(
+        "{PORTS}[a_to_b]\naqm = {{ name = \"asqm\" }}\n[sense]\nport = \"b\"\nfall_back_rate = \"1Mbit/s\"\n"
+    );
+    let unshaped = RunConfig::parse("x", &text).unwrap_err().to_string();
+    assert!(
+        unshaped.contains("key `sense.fall_back_rate`: moves the rate of the shaper, and there is none"),
+        "{unshaped}"
+    );
+    let text = text
+        .replace("[sense]", "rate = \"1Mbit/s\"\ndelay = \"5ms\"\n[sense]")
+        .replace("fall_back_rate = \"1Mbit/s\"", "autorate = { min = \"1Mbit/s\", max = \"2Mbit/s\" }");
+    let delayed = RunConfig::parse("x", &text).unwrap_err().to_string();
+    assert!(delayed.contains("key `sense.autorate.max`: is more than `a_to_b.rate`"), "{delayed}");
+}
+
 #[test]
 fn what_cannot_have_the_effect_it_is_written_for_is_a_warning() {
     let warnings = |direction: &str| {

@@ -101,7 +101,7 @@ impl Form {
     /// The probe that is to follow a packet; none while it is not known where probes may come from.
     #[cold]
     pub fn plan(&self, data: &Data, of: &[u8]) -> Option<Plan> {
-        let own = self.own(of.get(data.network..)?)?;
+        let own = self.sender(of.get(data.network..)?)?;
         let addresses = match (own, self.target.unwrap_or(own)) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 Addresses::V4 { source: from.octets(), destination: to.octets() }
@@ -115,7 +115,7 @@ impl Form {
     }
 
     /// Where a probe behind this packet comes from.
-    fn own(&self, packet: &[u8]) -> Option<IpAddr> {
+    fn sender(&self, packet: &[u8]) -> Option<IpAddr> {
         if self.address.is_some() {
             return self.address;
         }
@@ -151,6 +151,16 @@ impl Form {
             _ => Probe::new(plan.addresses, stamp).write(packet)?,
         };
         Ok(network + len)
+    }
+
+    /// Looks whether a frame that goes out is a probe of this form.
+    pub fn own(&self, frame: &[u8]) -> Option<Stamp> {
+        let packet = frame::packet(frame)?;
+        let stamp = match self.mode {
+            SenseMode::Icmp => echo::request(packet)?,
+            _ => Probe::parse(packet).ok()?.stamp,
+        };
+        (stamp.nonce == self.nonce).then_some(stamp)
     }
 
     /// Looks whether a frame that came in answers a probe of this form.

@@ -26,7 +26,7 @@ impl Bench {
             "[ports]\na = \"x\"\nb = \"y\"\n[a_to_b]\nrate = \"8Mbit/s\"\naqm = {{ name = \"gsp\" }}\n[sense]\nport = \
              \"b\"\n{sense}"
         );
-        let config = RunConfig::parse("c.toml", &text).unwrap_or_else(|e| panic!("{e}")).sense.unwrap();
+        let config = RunConfig::parse("c.toml", &text).unwrap_or_else(|e| panic!("{e}")).sense.remove(0);
         let always = Window { from: Time::ZERO, until: at(1 << 40) };
         let sensing = Sensing::new(&config, 64, always);
         Bench { sensing, arena: Arena::new(4096, 256).unwrap(), samples: Vec::new() }
@@ -58,13 +58,13 @@ impl Bench {
     fn come_in(&mut self, frame: &[u8], now: Time) -> bool {
         let mut batch = vec![self.received(frame, now)];
         let samples = &mut self.samples;
-        self.sensing.take(&mut batch, &mut self.arena, &mut |_, rtt| samples.push(rtt));
+        self.sensing.take(&mut batch, &mut self.arena, &mut |_, back| samples.extend(back.rtt));
         batch.iter().for_each(|r| self.arena.give(r.frame.addr));
         !batch.is_empty()
     }
 
     fn summary(&self) -> result::Sensing {
-        self.sensing.summary()
+        self.sensing.summary(None)
     }
 
     fn wire(&self) -> result::SensedWire {
@@ -232,7 +232,7 @@ fn silence_is_told_and_nothing_is_made_up() {
     for ms in (30..9_000).step_by(10) {
         probes.extend(bench.send(&ipv4(1500, 0), 1, at(ms)));
         bench.samples.extend(bench.sensing.look(at(ms)));
-        news.extend(bench.sensing.news().map(|now| now.warning("a_to_b").unwrap()));
+        news.extend(bench.sensing.news().map(|now| now.warning("a_to_b", None).unwrap()));
     }
     assert_eq!(bench.summary().state, "fallen back");
     assert!(news[0].contains("held") && news[1].contains("configured set point"), "{news:#?}");
@@ -252,7 +252,7 @@ fn silence_is_told_and_nothing_is_made_up() {
         !bench.samples.is_empty() && bench.samples.len() < probes.len(),
         "the first are not relied on yet"
     );
-    assert!(bench.sensing.news().unwrap().warning("a_to_b").unwrap().contains("come back"));
+    assert!(bench.sensing.news().unwrap().warning("a_to_b", None).unwrap().contains("come back"));
 }
 
 #[test]

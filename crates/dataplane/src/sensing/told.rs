@@ -2,20 +2,20 @@
 
 use weir_measure::Distribution;
 use weir_measure::result::SensedWire;
-use weir_sense::probe::{Counters, State};
-use weir_units::Duration;
+use weir_sense::probe::{Counters, Shaped, State};
+use weir_units::{Duration, Rate};
 
 /// How sensing stands.
 #[derive(Clone, Copy, Debug)]
 pub struct SensingNow {
-    /// The direction whose queue probes go through: 0 or 1.
-    pub direction: usize,
     /// What samples are worth.
     pub state: State,
     /// What became of the probes.
     pub counters: Counters,
     /// Smoothed round trip.
     pub rtt: Option<Duration>,
+    /// What became of the rate, where probes have to do with it.
+    pub shaped: Option<Shaped>,
     /// Messages of routers that know a shorter way for a probe; not passed on.
     pub redirects: u64,
     /// Messages of routers and hosts that do not pass probes on; not passed on.
@@ -55,28 +55,34 @@ impl SensingNow {
             ("class changed", c.remapped),
             ("forged", c.forged + c.future + c.unknown),
         ];
+        if let Some(Shaped { rate, cuts, .. }) = self.shaped {
+            line.push_str(&format!(", shaped to {rate}"));
+            line.push_str(&if cuts > 0 { format!(" (lowered {cuts} times)") } else { String::new() });
+        }
         for (name, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
             line.push_str(&format!(", {name} {count}"));
         }
         line
     }
 
-    /// What a change of the state means; `None` for one that needs no words.
-    pub fn warning(&self, direction: &str) -> Option<String> {
+    /// What a change of the state means, which also changed the rate to this one; `None` for one that needs
+    /// no words.
+    pub fn warning(&self, direction: &str, moved: Option<Rate>) -> Option<String> {
+        let shaped = moved.map_or(String::new(), |rate| format!(", and the direction is shaped to {rate}"));
         let refused = match self.refused {
             0 => "Remedy: see docs/sensing.md for what the gateway must do".to_string(),
             n => format!("The gateway or a router answered {n} times that it does not pass them on"),
         };
         match self.state {
             State::FallenBack => Some(format!(
-                "{direction}: sensing has fallen back to this link's own queue at the configured set point: of {} probes \
-                 {} came back, and too few lately. {refused}",
+                "{direction}: sensing has fallen back to this link's own queue at the configured set point{shaped}: of {} \
+                 probes {} came back, and too few lately. {refused}",
                 self.counters.sent, self.counters.returned
             )),
             State::Holding => Some(format!(
                 "{direction}: probes do not come back any more; the last good round trip is held for now"
             )),
-            State::Sensing => Some(format!("{direction}: probes come back, the link is sensed")),
+            State::Sensing => Some(format!("{direction}: probes come back, the link is sensed{shaped}")),
             State::Starting => None,
         }
     }

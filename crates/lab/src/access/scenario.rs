@@ -263,11 +263,13 @@ fn home(modem: &Modem) -> Result<Home> {
     );
     let usual = RunConfig::parse("limiter", &text).map_err(|e| refused(e.to_string()))?;
     let sensing = |usual: SenseConfig| {
-        let sense = sense.as_ref()?;
+        let sense = sense.clone()?;
         let (every, budget, rate_max) = (sense.every, sense.budget, sense.rate_max);
-        Some(SenseConfig { every, budget, rate_max, hold: sense.hold, fall_back: sense.fall_back, ..usual })
+        let (hold, fall_back, rate) = (sense.hold, sense.fall_back, sense.rate);
+        Some(SenseConfig { every, budget, rate_max, hold, fall_back, rate, ..usual })
     };
-    let limiter = RunConfig { a_to_b, sense: usual.sense.clone().and_then(sensing), ..usual };
+    let limiter =
+        RunConfig { a_to_b, sense: usual.sense.iter().cloned().filter_map(sensing).collect(), ..usual };
     Ok(Home { limiter, connections: Vec::new() })
 }
 
@@ -333,7 +335,7 @@ mod tests {
                 let limiter = &home.limiter;
                 assert_eq!(limiter.a_to_b.link.rate, Some(Rate::from_mbps(16)));
                 assert_eq!(limiter.a_to_b.aqm.as_ref().map(|aqm| aqm.name.as_str()), Some("asqm"));
-                assert_eq!(limiter.sense.as_ref().map(|sense| sense.every), Some(4));
+                assert_eq!(limiter.sense.first().map(|sense| sense.every), Some(4));
             }
         }
     }

@@ -14,6 +14,7 @@ fn run(study: Study, managed: Algorithm, excess_ms: u64, bandwidth: f64, deviati
             bandwidth_mbps: vec![bandwidth; 3],
             deviation_mbps: vec![deviation; 3],
             overhead: (managed == Algorithm::Asqm).then_some(0.00467),
+            error_p95_ms: None,
             voice_p95_ms: (study == Study::Voice).then_some(100.0 + excess_ms as f64),
             delays: delays(100 + excess_ms),
             seconds: vec![bandwidth],

@@ -18,6 +18,10 @@ pub struct Values {
     /// Bytes of probes divided by those of data, over all links that probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overhead: Option<f64>,
+    /// What the last probe said of the delay differs for 95 % of the packets of data by at most this, in ms;
+    /// upper ends of milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_p95_ms: Option<f64>,
     /// Round trip that 95 % of the packets of class EF do not exceed, in ms, where there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voice_p95_ms: Option<f64>,
@@ -43,6 +47,7 @@ pub fn measure(planned: &Planned<NestedCase<Case>>, progress: &dyn Progress) -> 
             bandwidth_mbps: seen.delivered.iter().map(|bins| mean(bins.iter().copied())).collect(),
             deviation_mbps: seen.delivered.iter().map(|bins| deviation(bins.iter().copied())).collect(),
             overhead: sensed.map(|sensing| sensing.share).reduce(f64::max),
+            error_p95_ms: Some(seen.errors.quantile(0.95)).filter(|ms| ms.is_finite()),
             voice_p95_ms: Some(seen.voice.quantile(0.95)).filter(|ms| ms.is_finite()),
             delays: seen.delays,
             seconds: seen.delivered.concat(),
@@ -90,6 +95,11 @@ impl<'a> Measured<'a> {
     /// The largest share of probes.
     pub fn overhead(&self) -> Option<f64> {
         self.runs.iter().filter_map(|run| run.values.overhead).reduce(f64::max)
+    }
+
+    /// By how much what probes said differs from what 95 % of the packets took, in ms; NaN without probes.
+    pub fn error_p95_ms(&self) -> f64 {
+        mean(self.runs.iter().filter_map(|run| run.values.error_p95_ms))
     }
 
     /// Round trips of all runs.

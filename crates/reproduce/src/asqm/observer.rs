@@ -1,10 +1,12 @@
 //! What is seen of a run: what each modem delivered in each second, and how long packets took.
 
 use crate::segments::Connections;
+use weir_aqm::Packet;
 use weir_config::{Class, Scenario};
+use weir_sense::probe::Stamp;
 use weir_sim::Body;
 use weir_sim::tap::{LinkContext, Tap, TappedPacket};
-use weir_units::Duration;
+use weir_units::{Duration, Time};
 
 /// Delays in whole milliseconds, up to a minute.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,6 +75,10 @@ pub struct Observer {
     voice_from: u32,
     /// End-to-end delays of the packets of class EF, there and back without queues on the way back.
     pub voice: Delays,
+    /// What the last probe behind each modem took through its queues, in ms.
+    probed_ms: [Option<f64>; 3],
+    /// By how much the packets of data behind it took more or less than that.
+    pub errors: Delays,
     /// Megabits that each modem delivered in each second of the measured part.
     pub delivered: [Vec<f64>; 3],
     /// End-to-end round trips of the data packets.
@@ -98,6 +104,8 @@ impl Observer {
             rtt_ms,
             modem: scenario.links.iter().map(|link| modem(&link.name)).collect(),
             connections: Connections::new(),
+            probed_ms: [None; 3],
+            errors: Delays::default(),
             delivered: std::array::from_fn(|_| vec![0.0; bins]),
             delays: Delays::default(),
         }
@@ -119,10 +127,21 @@ impl Tap for Observer {
         if now_s < self.from_s {
             return;
         }
-        self.delays.note(self.rtt_ms + at.now.since(segment.sent).as_millis_f64());
+        let took_ms = at.now.since(segment.sent).as_millis_f64();
+        self.delays.note(self.rtt_ms + took_ms);
+        if let Some(probed_ms) = self.probed_ms[modem] {
+            self.errors.note((took_ms - probed_ms).abs());
+        }
         let bin = (now_s - self.from_s) as usize;
         if let Some(megabits) = self.delivered[modem].get_mut(bin) {
             *megabits += (arrived * u64::from(segment.payload) * 8) as f64 / 1e6;
+        }
+    }
+
+    fn on_probe(&mut self, at: &LinkContext<'_>, _packet: &Packet, stamp: &Stamp) {
+        if let Some(modem) = self.modem[at.link] {
+            let sent = Time::from_nanos(stamp.sent);
+            self.probed_ms[modem] = Some(at.now.since(sent).as_millis_f64());
         }
     }
 }

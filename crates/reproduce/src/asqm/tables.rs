@@ -17,7 +17,7 @@ const STUDIES: [(Study, &str); 10] = [
     (Study::Probing, "ASQM at peak hours, other ways of probing"),
 ];
 
-const HEADER: [&str; 17] = [
+const HEADER: [&str; 18] = [
     "AQM",
     "way",
     "RTT ms",
@@ -26,6 +26,7 @@ const HEADER: [&str; 17] = [
     "target ms",
     "probes",
     "probes %",
+    "error p95 ms",
     "modem Mbit/s",
     "least",
     "most",
@@ -59,13 +60,17 @@ fn row(m: &Measured) -> Vec<String> {
         case.target_ms.to_string(),
         if case.managed == Algorithm::Asqm { case.probing.name() } else { "–".into() },
         m.overhead().map_or("–".into(), |share| format!("{:.3}", share * 100.0)),
+        milliseconds(m.error_p95_ms()),
         format!("{:.2}", m.bandwidth()),
         format!("{:.2}", least),
         format!("{:.2}", most),
         format!("{:.2}", m.deviation()),
     ];
     cells.extend([0.5, 0.9, 0.95, 0.99].map(|share| format!("{:.0}", m.delay(share))));
-    let voice = m.voice_p95_ms();
-    cells.push(if voice.is_finite() { format!("{voice:.0}") } else { "–".into() });
+    cells.push(milliseconds(m.voice_p95_ms()));
     cells
+}
+
+fn milliseconds(ms: f64) -> String {
+    if ms.is_finite() { format!("{ms:.0}") } else { "–".into() }
 }

@@ -258,3 +258,58 @@ fn a_transfer_with_a_pause_follows_the_one_before() {
     // A megabyte takes about 0.86 s, with the start of the connection and half a second between two.
     assert!((12..=15).contains(&transfers.completed), "{transfers:?}");
 }
+
+/// How a modem was used and what waited: its delivered rate in Mbit/s, and the 95th percentiles of the delays
+/// in ms, there and at the limiter.
+fn used(outcome: &Outcome) -> [f64; 3] {
+    let (limit, modem) = (link(outcome, "limiter"), link(outcome, "modem"));
+    let seconds = outcome.recording.summary.duration_s;
+    [modem.bytes as f64 * 8.0 / seconds / 1e6, modem.delay_ms.p95, limit.delay_ms.p95]
+}
+
+/// The scenario of the repository with another modem, at a fixed rate with CoDel and with ASQM, and with
+/// autorate.
+fn beside(title: &str, change: impl Fn(&str) -> String) -> [[f64; 3]; 3] {
+    let file = include_str!("../../../../data/scenarios/autorate.toml");
+    let file = change(file.split_once("[sweep").unwrap().0);
+    let (before, rest) = file.split_once(", autorate = ").unwrap();
+    let fixed = [before, rest.split_once(" }").unwrap().1].concat();
+    let [codel, asqm] = ["codel", "asqm"].map(|aqm| fixed.replace("codel", aqm));
+    let told = |(name, text): (&str, String)| {
+        let outcome = run(&text, 1);
+        let [rate, below, own] = used(&outcome);
+        println!(
+            "{title}, {name}: {rate:.2} Mbit/s, 95 % delay {below:.1} ms in the modem, {own:.1} ms at the limiter"
+        );
+        println!("    {:?}", link(&outcome, "limiter").sensing.as_ref().unwrap().shaped);
+        [rate, below, own]
+    };
+    let both = told(("autorate and ASQM", file.replace("codel", "asqm")));
+    assert!(both[1] < 250.0, "{both:?}");
+    [("fixed, CoDel", codel), ("fixed, ASQM", asqm), ("autorate, CoDel", file)].map(told)
+}
+
+/// On average the modem has 10.84 Mbit/s after the warm-up.
+#[test]
+fn autorate_follows_a_modem_that_steps_and_keeps_its_queue_short() {
+    let [fixed, asqm, moved] = beside("steps", str::to_string);
+    assert!(fixed[1] > 1_000.0, "{fixed:?}");
+    assert!(moved[1] < 100.0 && moved[1] < asqm[1] && moved[2] < 100.0, "{moved:?} beside {asqm:?}");
+    assert!(moved[0] > 0.9 * 10.84, "{moved:?}");
+}
+
+#[test]
+fn autorate_follows_a_modem_of_a_trace() {
+    let traced = |file: &str| {
+        let steps = file.split_once("steps = [").unwrap().1.split_once("]\n").unwrap().0;
+        file.replace(
+            &format!("rate = \"18Mbit/s\"\nsteps = [{steps}]\n"),
+            "trace = \"../../data/scenarios/traces/cellular.trace\"\n",
+        )
+        .replace("16Mbit/s", "22Mbit/s")
+        .replace("20Mbit/s", "45Mbit/s")
+    };
+    let [fixed, asqm, moved] = beside("trace", traced);
+    assert!(moved[1] < fixed[1] / 3.0, "{moved:?} beside {fixed:?}");
+    assert!(moved[0] > 0.7 * fixed[0], "{moved:?} beside {fixed:?} and {asqm:?}");
+}

@@ -43,7 +43,7 @@ const IDLE: &str = "[ports]\na = \"x\"\nb = \"y\"\n[a_to_b]\nrate = \"1Gbit/s\"\
 /// Lets so many packets pass.
 pub fn run(way: &str, packets: u64) -> Result<()> {
     let config = RunConfig::parse("idle", IDLE).map_err(|e| Error::new(e.to_string()))?;
-    let sense = config.sense.ok_or_else(|| Error::new("nothing is sensed"))?;
+    let sense = config.sense.into_iter().next().ok_or_else(|| Error::new("nothing is sensed"))?;
     let mut path = Rehearsal::new(&sense, &data(), BATCH as usize)?;
     for _ in 0..packets / BATCH {
         match way {

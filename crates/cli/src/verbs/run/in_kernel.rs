@@ -42,7 +42,7 @@ fn planned(
     keep: bool,
 ) -> Result<Vec<(&'static str, EgressSetup)>, Errors> {
     let useless = [
-        ("sense", config.sense.is_some(), "nobody would send probes with --in-kernel"),
+        ("sense", !config.sense.is_empty(), "nobody would send probes with --in-kernel"),
         (
             "run.out",
             config.run.out.is_some(),

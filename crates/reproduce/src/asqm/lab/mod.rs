@@ -160,6 +160,7 @@ impl Point {
                 bandwidth_mbps: self.bandwidths.clone(),
                 deviation_mbps: self.deviations.clone(),
                 overhead: self.overhead,
+                error_p95_ms: None,
                 voice_p95_ms: None,
                 delays,
                 seconds: self.bins_mbps.clone(),
@@ -281,7 +282,7 @@ mod tests {
                 assert_eq!(config.rtt, Duration::from_millis(case.rtt_ms));
                 let Home { limiter, connections } = &config.homes[0];
                 assert_eq!((limiter.warnings(), connections.len()), (Vec::<String>::new(), 10));
-                assert_eq!(limiter.sense.is_some(), case.managed == Algorithm::Asqm);
+                assert_eq!(!limiter.sense.is_empty(), case.managed == Algorithm::Asqm);
                 let pages = connections.iter().skip(PAGES_FROM).map(|c| c.size);
                 assert_eq!(pages.collect::<Vec<_>>(), [Some(700_000); 4]);
             }
