@@ -57,6 +57,7 @@ mod remarking;
 mod run_config;
 mod sense;
 mod sense_config;
+mod session_file;
 mod settings;
 mod spans;
 mod steer_config;
@@ -100,6 +101,7 @@ pub use run_config::{
 pub use schema::Arm;
 pub use sense::Sense;
 pub use sense_config::{MacAddress, PortName, SenseConfig, SenseMode, is_routed, unicast};
+pub use session_file::{SessionConfig, SessionFile, SessionFlow};
 pub use steer_config::{SteerConfig, SteerOptions, SteeredQueue};
 pub use steering::{Estimator, SteeredBy, Steering};
 pub use topology::Link;

@@ -1,5 +1,8 @@
 //! `weir upf`: a 5G user-plane function.
 
+mod kept_sessions;
+mod session;
+
 use crate::control::upf::{self as control, Told, Watched};
 use crate::control::{Desk, Doors, Source};
 use crate::interrupt::{HangUp, interrupted};
@@ -32,10 +35,11 @@ use weir_upf::state;
 /// their packets pass between tunnels of GTP-U and the data network, and each QoS flow waits in a queue with
 /// an AQM of its own. The ports belong to the program while it runs. Needs root.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
     /// The configuration, a TOML file.
-    config: PathBuf,
+    #[arg(required = true)]
+    config: Option<PathBuf>,
     /// Change a key of the file, such as `run.duration=10s`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -50,11 +54,19 @@ pub struct Arguments {
     /// End the run that has the folder of sessions (`run.state`), and go on with its sessions.
     #[arg(long)]
     takeover: bool,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    Session(Box<session::Arguments>),
 }
 
 const EXAMPLES: &str = "Examples:
   sudo weir upf upf.toml
   weir upf upf.toml --control-only --json --set run.duration=60s   PFCP alone for a minute
+  weir upf session add phone --upf 203.0.113.1 --ue 10.45.0.7 --station 192.0.2.9 --teid 0x99   a session by hand
 A configuration:
   n3 = { port = \"eth1\", address = [\"192.0.2.1/24\"] }                       base stations
   n4 = { address = \"203.0.113.1\", peers = [\"203.0.113.2\"] }                session management
@@ -75,9 +87,13 @@ const GOODBYE: Duration = Duration::from_millis(500);
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
+    if let Some(Verb::Session(arguments)) = arguments.verb {
+        return session::main(*arguments, output);
+    }
+    let path = arguments.config.expect("the arguments have it where there is no verb");
     let page = arguments.page.map(|address| format!("run.page={address}"));
     let set: Vec<String> = arguments.set.into_iter().chain(page).collect();
-    let document = results::document(&arguments.config, &set)?;
+    let document = results::document(&path, &set)?;
     let config = document.upf_config().map_err(Failure::input)?;
     let output = &output.logging(Level::of(config.run.log));
     log::about("upf", format!("{} <-> {}", config.n3.port, config.n6.port));
@@ -90,7 +106,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         ("run.page", config.run.page.as_deref()),
         arguments.takeover,
     )?;
-    let source = Source::new(Some(&arguments.config), &set, document);
+    let source = Source::new(Some(&path), &set, document);
     let asked = Asked { stop: &stop, doors, source, hangup };
     if arguments.control_only {
         let seed = RandomState::new().build_hasher().finish();
