@@ -3,11 +3,12 @@
 use crate::output::Failure;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_config::{CustomerPlan, OutcomeConfig, PlansFile, RunConfig};
 use weir_dataplane::{DirectionPlans, Handle, PlanBook};
 use weir_measure::Requirements;
-use weir_operate::{Problem, Refusal, Refused, UserStatus, UsersStatus, Valued};
+use weir_operate::{CustomerNetwork, Problem, Refusal, Refused, UserStatus, UsersStatus, Valued};
 use weir_queue::UserNow;
 
 /// Between two looks at all users, and how long the packet loop is waited for.
@@ -17,6 +18,17 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const AT_ONCE: usize = 512;
 /// Customers that are told one by one.
 const TOLD_MAX: usize = 100;
+
+/// What keys of a single customer begin with, and which of them change while packets pass.
+pub const CUSTOMERS: &str = "customers.";
+const LIVE: [&str; 5] = ["down", "up", "burst", "target", "exempt"];
+
+/// Refuses a key of a customer.
+fn wrong(key: &str, problem: String, remedy: &str) -> Refused {
+    let error = format!("key `{key}`: {problem}. Remedy: {remedy}");
+    let problem = Problem { key: Some(key.into()), line: None, problem, remedy: remedy.into() };
+    (422, Refusal { error, problems: vec![problem], needs_restart: false })
+}
 
 /// Customers of a run, where it has some.
 pub struct Customers {
@@ -28,6 +40,10 @@ pub struct Customers {
     /// How each user stood at the last look, by direction.
     before: [HashMap<u32, UserNow>; 2],
     status: [Option<UsersStatus>; 2],
+    /// All of them, for who asks for more than a status tells, and what they are called and found by.
+    all: [Arc<Vec<UserStatus>>; 2],
+    planned: Arc<Vec<String>>,
+    networks: Arc<Vec<CustomerNetwork>>,
     rows: Vec<UserNow>,
 }
 
@@ -68,7 +84,7 @@ impl Customers {
         let plans = book
             .plans(config, &file)
             .map_err(|wrong| Failure::Input(format!("{}: {}", path.display(), wrong.join("\n"))))?;
-        let customers = Customers {
+        let mut customers = Customers {
             path,
             file,
             book,
@@ -76,14 +92,71 @@ impl Customers {
             told: None,
             before: Default::default(),
             status: Default::default(),
+            all: Default::default(),
+            planned: Arc::default(),
+            networks: Arc::default(),
             rows: vec![UserNow::default(); AT_ONCE],
         };
+        customers.name();
         Ok((Some(customers), plans))
     }
 
     /// Reads the plans again; nothing where they are as before.
     pub fn again(&self, config: &RunConfig) -> Result<Option<Read>, Refused> {
         let file = PlansFile::load(&self.path).map_err(super::refused)?;
+        self.read(config, file)
+    }
+
+    /// The plans with other keys of single customers, by `NAME.KEY`, and what that changes; the file is not
+    /// written.
+    pub fn with(
+        &self,
+        config: &RunConfig,
+        values: &BTreeMap<String, String>,
+    ) -> Result<(Option<Read>, Vec<Valued>), Refused> {
+        let mut file = self.file.clone();
+        let mut changed = Vec::new();
+        for (key, value) in values {
+            let full = format!("{CUSTOMERS}{key}");
+            // A name may have dots, a key has none.
+            let (name, own) = key.rsplit_once('.').unwrap_or((key, ""));
+            let at = file.customers.iter().position(|customer| customer.name == name);
+            let Some(at) = at else {
+                let names = file.customers.iter().map(|customer| customer.name.as_str());
+                let near = weir_config::nearest(name, names);
+                let near = near.map_or(String::new(), |near| format!("did you mean {near:?}? "));
+                let remedy = format!("{near}name a customer of {}", self.path.display());
+                return Err(wrong(&full, format!("{name:?} is no customer"), &remedy));
+            };
+            if !LIVE.contains(&own) {
+                let remedy =
+                    format!("set one of {}, or change the file and `weir ctl reload`", LIVE.join(", "));
+                return Err(wrong(&full, format!("{own:?} does not change so"), &remedy));
+            }
+            let alone = |customer: &CustomerPlan| PlansFile {
+                sites: Vec::new(),
+                customers: vec![CustomerPlan { site: None, ..customer.clone() }],
+            };
+            let before = alone(&file.customers[at]);
+            let after = before.with("customers.0", own, value).map_err(|errors| {
+                let error = errors.iter().next();
+                let (problem, remedy) =
+                    error.map_or_else(Default::default, |e| (e.problem.clone(), e.remedy.clone()));
+                wrong(&full, problem, &remedy)
+            })?;
+            let shown = |file: &PlansFile| file.values().get(&format!("customers.0.{own}")).cloned();
+            if before != after {
+                changed.push(Valued { key: full, from: shown(&before), to: shown(&after) });
+            }
+            let site = file.customers[at].site.take();
+            let customer = after.customers.into_iter().next().expect("one was put in");
+            file.customers[at] = CustomerPlan { site, ..customer };
+        }
+        Ok((self.read(config, file)?, changed))
+    }
+
+    /// Makes plans for the packet loop; nothing where they are as before.
+    fn read(&self, config: &RunConfig, file: PlansFile) -> Result<Option<Read>, Refused> {
         if file == self.file {
             return Ok(None);
         }
@@ -133,6 +206,27 @@ impl Customers {
     /// These plans are in force.
     pub fn adopt(&mut self, read: Read) {
         (self.file, self.book) = (read.file, read.book);
+        self.name();
+    }
+
+    /// Notes names and networks of the plans in force.
+    fn name(&mut self) {
+        let customers = &self.file.customers;
+        self.planned = Arc::new(customers.iter().map(|customer| customer.name.clone()).collect());
+        let networks = customers.iter().enumerate().flat_map(|(at, customer)| {
+            customer.address.iter().map(move |network| (network.address, network.length, at as u32))
+        });
+        self.networks = Arc::new(networks.collect());
+    }
+
+    /// All customers, as of the last look.
+    pub fn all(&self, directions: [&str; 2]) -> weir_operate::Customers {
+        let looked = (0..2).filter(|direction| self.status[*direction].is_some());
+        weir_operate::Customers {
+            planned: self.planned.clone(),
+            networks: self.networks.clone(),
+            directions: looked.map(|at| (directions[at].to_string(), self.all[at].clone())).collect(),
+        }
     }
 
     /// How the customers of a direction stand, as of the last look.
@@ -140,11 +234,11 @@ impl Customers {
         self.status[direction].clone()
     }
 
-    /// Asks the packet loop for all users, once in a while.
-    pub fn look(&mut self, handle: &mut Handle) {
+    /// Asks the packet loop for all users, once in a while; whether it did.
+    pub fn look(&mut self, handle: &mut Handle) -> bool {
         let span = self.told.map(|told| told.elapsed());
         if span.is_some_and(|span| span < PERIOD) {
-            return;
+            return false;
         }
         for direction in [0, 1] {
             let mut all = HashMap::new();
@@ -153,7 +247,7 @@ impl Customers {
             self.rows.resize(AT_ONCE, UserNow::default());
             loop {
                 // A loop that does not turn is told of elsewhere.
-                let Ok(told) = handle.users(direction, from, &mut self.rows, PATIENCE) else { return };
+                let Ok(told) = handle.users(direction, from, &mut self.rows, PATIENCE) else { return false };
                 all.extend(self.rows[..told].iter().map(|user| (user.key, *user)));
                 from += told;
                 if told == 0 || told < self.rows.len() {
@@ -164,13 +258,15 @@ impl Customers {
                 continue;
             }
             let before = std::mem::replace(&mut self.before[direction], all);
-            self.status[direction] = Some(self.standing(direction, &before, span));
+            let status = self.standing(direction, &before, span);
+            self.status[direction] = Some(status);
         }
         self.told = Some(Instant::now());
+        true
     }
 
     fn standing(
-        &self,
+        &mut self,
         direction: usize,
         before: &HashMap<u32, UserNow>,
         span: Option<Duration>,
@@ -210,8 +306,8 @@ impl Customers {
             });
         }
         users.sort_by(|a, b| b.delivered_bps.total_cmp(&a.delivered_bps).then_with(|| a.name.cmp(&b.name)));
-        users.truncate(TOLD_MAX);
-        status.users = users;
+        status.users = users.iter().take(TOLD_MAX).cloned().collect();
+        self.all[direction] = Arc::new(users);
         status
     }
 }

@@ -127,7 +127,7 @@ fn plane(sessions_told: usize, told: Told<'_>) -> UserPlaneStatus {
 }
 
 impl Controlled for Watched {
-    fn apply(&mut self, next: &Document, _how: How) -> Result<Applied, Refused> {
+    fn apply(&mut self, next: &Document, _how: How<'_>) -> Result<Applied, Refused> {
         let config = next.upf_config().map_err(refused)?;
         let changed = self.current.changes(&config);
         if changed.is_empty() {
