@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::UpfConfig;
 use weir_dataplane::{JOURNALS, Progress, privileges};
+use weir_steer::Policy;
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
 use weir_upf::plane::{Alone, Pace, PlaneHandle, Remote, alone};
@@ -247,6 +248,7 @@ fn forward(
 trait Tells {
     fn faults(&mut self) -> Vec<(&'static str, u64)>;
     fn warnings(&mut self) -> Vec<String>;
+    fn hold_to(&mut self, policies: &[Option<Policy>]) -> Result<(), String>;
 }
 
 impl Tells for PlaneHandle<Alone> {
@@ -258,6 +260,10 @@ impl Tells for PlaneHandle<Alone> {
     fn warnings(&mut self) -> Vec<String> {
         Vec::new()
     }
+
+    fn hold_to(&mut self, policies: &[Option<Policy>]) -> Result<(), String> {
+        PlaneHandle::hold_to(self, policies)
+    }
 }
 
 impl Tells for PlaneHandle<Remote> {
@@ -267,6 +273,10 @@ impl Tells for PlaneHandle<Remote> {
 
     fn warnings(&mut self) -> Vec<String> {
         self.reach().warnings()
+    }
+
+    fn hold_to(&mut self, policies: &[Option<Policy>]) -> Result<(), String> {
+        PlaneHandle::hold_to(self, policies)
     }
 }
 
@@ -303,7 +313,9 @@ fn serve(
     while !is_over() {
         server.turn(TURN)?;
         desk.alive();
-        desk.serve(&mut watched, control::TURN).into_iter().for_each(|entry| board.say(entry));
+        let hold_to = &mut |policies: &[_]| server.control().plane().hold_to(policies);
+        let asked = &mut control::Asked { watched: &mut watched, hold_to };
+        desk.serve(asked, control::TURN).into_iter().for_each(|entry| board.say(entry));
         server.said().iter().for_each(|line| board.say(Entry::warn("kept", line)));
         server.control().told().iter().for_each(|line| board.say(Entry::info("pfcp", line)));
         let warnings = server.control().plane().warnings();

@@ -165,6 +165,43 @@ fn its_sessions_are_looked_at_while_it_runs_and_what_takes_a_restart_is_told() {
 }
 
 #[test]
+fn policies_and_the_level_of_the_log_change_while_it_runs() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let (server, peer) = ("127.8.7.25", "127.8.7.26");
+    let more = "[flow]\naqm = { name = \"gsp\" }\npolicy = { target_max = \"30ms\" }\n\
+                [[flows]]\nqfi = 5\naqm = { name = \"codel\" }\n";
+    let file = configuration_with("changed", server, peer, more);
+    let upf = Upf::start(Command::new(WEIR), file, &["--control-only"]);
+    let (client, _) = session(server, peer);
+    let pid = upf.child.id();
+    let (status, told) = ctl(pid, &["set", "flow.policy.target_max=9ms", "run.log=debug"]);
+    let applied = &told["links"][0]["applied"];
+    assert!(status == 0 && applied["at_s"].as_f64().is_some(), "{told}");
+    let keys: Vec<_> = applied["changed"].as_array().unwrap().iter().map(|one| one["key"].clone()).collect();
+    assert_eq!(keys, ["flow.policy.target_max", "run.log"], "{told}");
+    let (_, told) = ctl(pid, &["get", "flow.policy.target_max"]);
+    assert_eq!(told["links"][0]["values"]["flow.policy.target_max"], "\"9ms\"", "{told}");
+    // One key that takes a restart refuses all of it, and so does a policy where none was.
+    for (keys, wanted) in [
+        (["flow.policy.target_max=8ms", "limits.sessions=5"], "limits.sessions"),
+        (["run.log=info", "flows.0.policy.target_max=8ms"], "flows.0.policy"),
+    ] {
+        let (status, refused) = ctl(pid, &["set", keys[0], keys[1]]);
+        let why = &refused["links"][0]["refused"];
+        assert!(status == 1 && why["needs_restart"] == true, "{refused}");
+        assert!(why["problems"].to_string().contains(wanted), "{refused}");
+    }
+    let (status, refused) = ctl(pid, &["set", "flow.policy.target_max=99s"]);
+    assert!(status == 1 && refused["links"][0]["refused"]["needs_restart"] == false, "{refused}");
+    // The file is in force again.
+    let (status, told) = ctl(pid, &["reload"]);
+    assert!(status == 0 && told.to_string().contains("after it was changed live"), "{told}");
+    assert_eq!(ctl(pid, &["status"]).1["links"][0]["changes"], 2);
+    drop(client);
+    assert_eq!(upf.interrupt().0, Some(0));
+}
+
+#[test]
 fn a_wrong_configuration_is_refused_with_its_key() {
     let file = configuration("wrong", "127.8.7.3", "2001:db8::1");
     for verb in [["upf", "--control-only"], ["check", "--print"]] {
