@@ -10,6 +10,7 @@ mod loops;
 pub mod run;
 pub mod steer;
 pub mod upf;
+mod what_if;
 
 pub use loops::aqm;
 
@@ -207,11 +208,14 @@ impl Source {
 
 /// How a configuration is put into force.
 #[derive(Clone, Copy, Debug)]
-pub struct How {
+pub struct How<'a> {
     /// It is only checked.
     pub dry_run: bool,
     /// Files that it names are read again.
     pub again: bool,
+    /// Keys of single customers, by `NAME.KEY`, that get other values than their file has; empty where
+    /// [`Controlled::has_customers`] says that there are none.
+    pub customers: &'a BTreeMap<String, String>,
 }
 
 /// What can be changed while it runs.
@@ -219,7 +223,12 @@ pub trait Controlled {
     /// Puts a configuration into force as a whole, or refuses it and changes nothing; with `dry_run` it is
     /// only checked.
     /// With `again` files that the configuration names are read again, too.
-    fn apply(&mut self, next: &Document, how: How) -> Result<Applied, Refused>;
+    fn apply(&mut self, next: &Document, how: How<'_>) -> Result<Applied, Refused>;
+
+    /// Whether there are plans of customers.
+    fn has_customers(&self) -> bool {
+        false
+    }
 
     /// Somebody asked for the end: what is to be done before. When that was, in seconds of the run, and in a
     /// note what there is after it.
@@ -254,6 +263,8 @@ impl Desk {
         about.page = page.and_then(|(listener, _)| Some(listener.local_addr().ok()?.to_string()));
         board.publish(about.clone());
         let (server, orders) = Server::new(sockets, board.clone());
+        let server =
+            if about.what_if { server.simulating(std::sync::Arc::new(what_if::forecast)) } else { server };
         server.start(|| {
             // What is asked for is never read as root. Where that cannot be had, capabilities are gone all
             // the same.
@@ -355,8 +366,20 @@ impl Desk {
     }
 
     fn carry_out(&mut self, command: &Command, host: &mut dyn Controlled) -> Result<Applied, Refused> {
+        let mut of_customers = BTreeMap::new();
         let (next, dry_run, again) = match command {
-            Command::Set { values, dry_run } => (self.source.with(values).map_err(refused)?, *dry_run, false),
+            Command::Set { values, dry_run } => {
+                let mut own = values.clone();
+                own.retain(|key, value| match key.strip_prefix(customers::CUSTOMERS) {
+                    Some(key) => of_customers.insert(key.to_string(), value.clone()).is_some(),
+                    None => true,
+                });
+                if !of_customers.is_empty() && !host.has_customers() {
+                    let why = "it has no plans of customers. Remedy: name a file of plans, `users.file`, and start it again";
+                    return Err((409, Refusal::plain(why)));
+                }
+                (self.source.with(&own).map_err(refused)?, *dry_run, false)
+            }
             Command::Reload { dry_run } => (self.source.again()?, *dry_run, true),
             Command::Drain => {
                 let applied = host.drain()?;
@@ -364,7 +387,7 @@ impl Desk {
                 return Ok(applied);
             }
         };
-        let mut applied = host.apply(&next.document, How { dry_run, again })?;
+        let mut applied = host.apply(&next.document, How { dry_run, again, customers: &of_customers })?;
         applied.notes.extend(next.given_up(&self.source));
         if !dry_run {
             self.source = next;

@@ -11,6 +11,7 @@
 use std::fmt::{Display, Write as _};
 use std::io::Write as _;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where the journal takes records.
@@ -200,6 +201,16 @@ pub fn utc(at: std::time::Duration) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }
 
+/// The level that was asked for while it runs, and 1; 0 where none was.
+static LEVEL: AtomicU8 = AtomicU8::new(0);
+
+/// Tells records from this level on from now on, whatever was asked for before; none takes that back. Who
+/// watches still gets all messages as text.
+#[cfg(feature = "live")]
+pub fn set_level(level: Option<Level>) {
+    LEVEL.store(level.map_or(0, |level| level as u8 + 1), Ordering::Relaxed);
+}
+
 /// Where the log goes, and how much of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Log {
@@ -252,7 +263,9 @@ impl Log {
 
     /// Whether it matters enough to be told.
     pub fn wants(self, entry: &Entry) -> bool {
-        entry.level <= self.level
+        let live = LEVEL.load(Ordering::Relaxed);
+        let is_live = self.form != Form::Text && live > 0;
+        entry.level as u8 <= if is_live { live - 1 } else { self.level as u8 }
     }
 
     /// Tells it as a record, if it matters enough.

@@ -2,6 +2,7 @@
 
 use crate::document::Document;
 use crate::experiment::Scenario;
+use crate::plans::PlansFile;
 use crate::run_config::RunConfig;
 use crate::steer_config::SteerConfig;
 use crate::tree::{Node, Table};
@@ -55,7 +56,7 @@ macro_rules! compared {
     )*};
 }
 
-compared!(RunConfig, SteerConfig, UpfConfig, Scenario);
+compared!(PlansFile, RunConfig, SteerConfig, UpfConfig, Scenario);
 
 fn flatten(prefix: &str, table: &Table, values: &mut BTreeMap<String, String>) {
     for entry in &table.entries {

@@ -7,7 +7,8 @@ use crate::errors::{Errors, Wrong};
 use crate::limits::{FASTEST, SLOWEST};
 use crate::problems::Problems;
 use crate::schema::{
-    Check, Here, OPTIONAL_TABLES, Range, Scalar, Section, absent, list, or, reference, required, such, within,
+    Check, Here, OPTIONAL_TABLES, Printer, Range, Scalar, Section, absent, list, or, reference, required,
+    such, within,
 };
 use crate::sense_config::parsed;
 use crate::tree::Node;
@@ -220,6 +221,22 @@ impl PlansFile {
     /// Reads a table: a line for each customer, and one without an address for each site.
     pub fn parse_csv(name: &str, text: &str) -> Result<PlansFile, Errors> {
         PlansFile::read_file(&csv::document(name, text)?, &[])
+    }
+
+    /// In canonical form: every key with its value and its meaning.
+    pub fn to_toml(&self) -> String {
+        self.print_file(Printer::new(Vec::new(), &[]))
+    }
+
+    /// The same with another value for a key of a table, such as `customers.0`; "none" takes it out.
+    pub fn with(&self, table: &str, key: &str, value: &str) -> Result<PlansFile, Errors> {
+        let mut document = Document::parse_at_most("plans", &self.to_toml(), MAX_BYTES)?;
+        let key = format!("{table}.{key}");
+        match value.trim_matches('"') {
+            "none" => document.unset(&key),
+            _ => document.set(&key, value)?,
+        }
+        PlansFile::read_file(&document, &[])
     }
 
     /// All keys with type, default, range and meaning, as Markdown.

@@ -1,6 +1,8 @@
 //! Every request that is answered, and its description in OpenAPI.
 
-use crate::model::{Applied, Configuration, ConfigurationChange, Health, Refusal, Status};
+use crate::model::{
+    Applied, Configuration, ConfigurationChange, CustomersFound, Forecast, Health, Refusal, Status, WhatIf,
+};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
@@ -9,6 +11,8 @@ use serde_json::{Value, json};
 pub enum Endpoint {
     /// How the program stands.
     Status,
+    /// Customers.
+    Users,
     /// Its configuration.
     Configuration,
     /// A change of it.
@@ -17,6 +21,8 @@ pub enum Endpoint {
     Reload,
     /// Its end.
     Drain,
+    /// What a direction would do.
+    WhatIf,
     /// This description.
     Description,
     /// Metrics.
@@ -65,6 +71,13 @@ pub const ROUTES: &[Route] = &[
         false,
         "How the program stands; counts are of the whole run.",
     ),
+    route(
+        "GET",
+        "/v1/users",
+        Endpoint::Users,
+        false,
+        "Customers: all that a look at the queues found, a part at a time, and those with a plan by name or address.",
+    ),
     route("GET", "/v1/config", Endpoint::Configuration, false, "The configuration in force, with every key."),
     route(
         "PATCH",
@@ -89,6 +102,15 @@ pub const ROUTES: &[Route] = &[
         "Ends the run in order: what waits is sent, and the kernel goes on forwarding between the ports.",
     ),
     route(
+        "POST",
+        "/v1/what-if",
+        Endpoint::WhatIf,
+        false,
+        "What a direction would do with other keys or traffic, computed in the simulator. It changes nothing, and takes the \
+         token at the page, as it takes processor time: what nobody else wants, for one question at a time and at most 30 s, \
+         and only as long as whoever asked waits.",
+    ),
+    route(
         "GET",
         "/v1/events",
         Endpoint::Events,
@@ -108,8 +130,30 @@ pub const ROUTES: &[Route] = &[
 fn operation(route: &Route) -> String {
     match route.endpoint {
         Endpoint::File(_) => route.path.replace('/', "page_").replace("page_page.", "page_"),
+        Endpoint::WhatIf => "what_if".into(),
         endpoint => format!("{endpoint:?}").to_lowercase(),
     }
+}
+
+/// What a question for customers may name.
+fn users_parameters() -> Value {
+    let columns: Vec<&str> = crate::customers::columns().collect();
+    let text = json!({ "type": "string" });
+    let parameters = [
+        ("name", "A part of the name, in capitals or not.", text.clone()),
+        ("address", "An IP address: the customer with the smallest network that has it.", text.clone()),
+        ("direction", "Only this direction.", text),
+        (
+            "sort",
+            "The column to sort by.",
+            json!({ "type": "string", "enum": columns, "default": "delivered_bps" }),
+        ),
+        ("order", "Falling, but by name rising.", json!({ "type": "string", "enum": ["asc", "desc"] })),
+        ("limit", "How many.", json!({ "type": "integer", "minimum": 1, "maximum": 1000, "default": 100 })),
+        ("offset", "From which on.", json!({ "type": "integer", "minimum": 0, "default": 0 })),
+    ];
+    let one = |(name, description, schema): (&str, &str, Value)| json!({ "name": name, "in": "query", "description": description, "schema": schema });
+    parameters.map(one).into_iter().collect()
 }
 
 /// The description of the interface.
@@ -121,6 +165,9 @@ pub fn description() -> Value {
         "ConfigurationChange" => generator.subschema_for::<ConfigurationChange>(),
         "Applied" => generator.subschema_for::<Applied>(),
         "Health" => generator.subschema_for::<Health>(),
+        "CustomersFound" => generator.subschema_for::<CustomersFound>(),
+        "WhatIf" => generator.subschema_for::<WhatIf>(),
+        "Forecast" => generator.subschema_for::<Forecast>(),
         _ => generator.subschema_for::<Refusal>(),
     };
     let mut content = |name: &str| json!({ "application/json": { "schema": reference(name) } });
@@ -131,6 +178,8 @@ pub fn description() -> Value {
             Endpoint::Configuration => content("Configuration"),
             Endpoint::Change | Endpoint::Reload | Endpoint::Drain => content("Applied"),
             Endpoint::Health | Endpoint::Ready => content("Health"),
+            Endpoint::WhatIf => content("Forecast"),
+            Endpoint::Users => content("CustomersFound"),
             Endpoint::Description => json!({ "application/json": {} }),
             Endpoint::Events => json!({ "text/event-stream": {} }),
             Endpoint::File(file) => json!({ file.kind: {} }),
@@ -148,6 +197,12 @@ pub fn description() -> Value {
             let is_required = matches!(route.endpoint, Endpoint::Change);
             operation["requestBody"] =
                 json!({ "required": is_required, "content": content("ConfigurationChange") });
+        }
+        if matches!(route.endpoint, Endpoint::Users) {
+            operation["parameters"] = users_parameters();
+        }
+        if matches!(route.endpoint, Endpoint::WhatIf) {
+            operation["requestBody"] = json!({ "required": true, "content": content("WhatIf") });
         }
         if matches!(route.endpoint, Endpoint::Health | Endpoint::Ready) {
             operation["responses"]["503"] =

@@ -1,5 +1,6 @@
 //! Where whoever runs the program tells how it stands.
 
+use crate::customers::Customers;
 use crate::model::{Configuration, Status};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -12,6 +13,7 @@ pub struct Board(Arc<Mutex<Shown>>);
 struct Shown {
     status: Status,
     configuration: Configuration,
+    customers: Customers,
     /// When the status was written.
     at: Option<Instant>,
     /// Whether it ended in order.
@@ -28,6 +30,16 @@ impl Board {
     /// Tells the configuration in force.
     pub fn configured(&self, configuration: Configuration) {
         self.lock().configuration = configuration;
+    }
+
+    /// Tells how all customers stand.
+    pub fn count(&self, customers: Customers) {
+        self.lock().customers = customers;
+    }
+
+    /// All customers.
+    pub(crate) fn customers(&self) -> Customers {
+        self.lock().customers.clone()
     }
 
     /// The latest status. Time passes also where nobody writes any more.

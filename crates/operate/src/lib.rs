@@ -19,22 +19,26 @@ mod answers;
 pub mod api;
 mod board;
 pub mod client;
+mod customers;
 mod files;
 pub mod metrics;
 mod model;
 pub mod page;
 mod server;
 mod socket;
+mod what_if;
 
 pub use board::Board;
+pub use customers::{CustomerNetwork, Customers, EachUser, columns};
 pub use model::{
-    Applied, Configuration, ConfigurationChange, Delays, DirectionStatus, Health, Move, Packets,
-    PolicyStatus, PortStatus, Problem, Refusal, SensingStatus, Status, UserPlaneStatus, UserStatus,
-    UsersStatus, Valued,
+    Applied, Configuration, ConfigurationChange, CustomerStatus, CustomersFound, Delays, DirectionStatus,
+    Forecast, ForecastPoint, Health, Move, Packets, PolicyStatus, PortStatus, Problem, Refusal, Refused,
+    SensingStatus, Status, UserPlaneStatus, UserStatus, UsersStatus, Valued, WhatIf,
 };
 pub use page::VIEWERS_MAX;
 pub use server::{
-    BODY_MAX, CONNECTIONS_MAX, Command, HEADERS_MAX, Order, PAGE_CONNECTIONS_MAX, PATIENCE, Refused, Server,
-    Sockets, Who,
+    BODY_MAX, CONNECTIONS_MAX, Command, HEADERS_MAX, Order, PAGE_CONNECTIONS_MAX, PATIENCE, Server, Sockets,
+    Who,
 };
 pub use socket::{ControlSocket, FOLDER, running};
+pub use what_if::Simulate;

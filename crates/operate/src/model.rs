@@ -41,6 +41,9 @@ pub struct Status {
     pub ports: Vec<PortStatus>,
     /// Its queues, one for each direction.
     pub directions: Vec<DirectionStatus>,
+    /// Whether what its directions would do can be asked for (`/v1/what-if`).
+    #[serde(default)]
+    pub what_if: bool,
     /// Sessions and what was asked about them, where it is a user-plane function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_plane: Option<UserPlaneStatus>,
@@ -229,6 +232,28 @@ pub struct UserStatus {
     pub backlog_bytes: u64,
 }
 
+/// Customers that were asked for.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CustomersFound {
+    /// How many there are, of which `limit` are told from `offset` on.
+    pub matched: u64,
+    /// These, in the order that was asked for.
+    pub customers: Vec<CustomerStatus>,
+}
+
+/// A customer in a direction.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CustomerStatus {
+    /// Name of the direction.
+    pub direction: String,
+    /// Whether it has a queue now; one that sends nothing has none, and all its numbers are 0.
+    pub has_queue: bool,
+    /// How it stands.
+    pub user: UserStatus,
+}
+
 /// A move of a set point, or of the rate of the virtual queue, and why.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -354,6 +379,90 @@ pub struct ConfigurationChange {
     pub dry_run: bool,
 }
 
+/// Traffic and keys with which a direction is to be computed in the simulator.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WhatIf {
+    /// Name of the direction.
+    pub direction: String,
+    /// Keys of the direction with other values than those in force, such as `policy.target_max` or `rate`.
+    /// Nothing of it is put into force.
+    pub set: BTreeMap<String, String>,
+    /// Flows of TCP that send as much as they can, 1 to 1000.
+    pub flows: u32,
+    /// Round-trip time of each without the queue, in ms, 0.1 to 2000.
+    pub rtt_ms: f64,
+    /// Congestion control of the senders, one of `weir list`; without it that of a scenario.
+    pub congestion: Option<String>,
+    /// Seconds that are computed, 2 to 120; without it 30, or fewer on a link so fast that these would take
+    /// too long.
+    pub duration_s: Option<f64>,
+}
+
+impl Default for WhatIf {
+    fn default() -> WhatIf {
+        WhatIf {
+            direction: String::new(),
+            set: BTreeMap::new(),
+            flows: 10,
+            rtt_ms: 30.0,
+            congestion: None,
+            duration_s: None,
+        }
+    }
+}
+
+/// What the simulator says that a direction would do. Numbers are of the last two thirds of the time.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Forecast {
+    /// Name of the direction.
+    pub direction: String,
+    /// How packets would wait, and the algorithm.
+    pub aqm: String,
+    /// Seconds that were computed.
+    pub duration_s: f64,
+    /// Seconds that computing took.
+    pub took_s: f64,
+    /// Rate of the link in bit/s.
+    pub rate_bps: f64,
+    /// The policy, where it would be steered.
+    pub policy: Option<PolicyStatus>,
+    /// Share of the link's rate that would be delivered.
+    pub utilization: f64,
+    /// Mean queueing delay in ms.
+    pub delay_mean_ms: f64,
+    /// 95th percentile of the queueing delay in ms.
+    pub delay_p95_ms: f64,
+    /// Largest queueing delay in ms.
+    pub delay_max_ms: f64,
+    /// Packets that would be discarded, by the algorithm or for lack of room.
+    pub drops: u64,
+    /// Packets that would be marked CE.
+    pub marks: u64,
+    /// How it would stand each half second.
+    pub points: Vec<ForecastPoint>,
+    /// What is to be known of it.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// Half a second of what is computed.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForecastPoint {
+    /// Its end, in seconds since the beginning.
+    pub t_s: f64,
+    /// Share of the link's rate that was delivered.
+    pub utilization: f64,
+    /// Mean queueing delay in ms.
+    pub delay_mean_ms: f64,
+    /// Largest queueing delay in ms.
+    pub delay_max_ms: f64,
+    /// Set point in ms, where the algorithm has one.
+    pub setpoint_ms: Option<f64>,
+}
+
 /// A change that was put into force, or would be.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -406,6 +515,9 @@ pub struct Problem {
     /// What to do about it.
     pub remedy: String,
 }
+
+/// Why something was not done, and the status of HTTP as which that is told.
+pub type Refused = (u16, Refusal);
 
 impl Refusal {
     /// A refusal that is not about a key.

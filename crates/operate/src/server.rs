@@ -8,8 +8,9 @@ use crate::answers::{Answer, answer, json, refuse};
 use crate::api::{self, Endpoint, ROUTES, Route};
 use crate::board::Board;
 use crate::metrics;
-use crate::model::{Applied, ConfigurationChange, Health, Refusal, Status};
+use crate::model::{Applied, ConfigurationChange, Health, Refusal, Refused, Status, WhatIf};
 use crate::page::{self, Door, Viewed};
+use crate::what_if::{Simulate, Simulator};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body;
 use hyper::header::{ACCEPT, ALLOW, HeaderValue};
@@ -94,9 +95,6 @@ pub enum Command {
     Drain,
 }
 
-/// Why an order was not carried out, and as what that is told.
-pub type Refused = (u16, Refusal);
-
 /// A command, who gave it, and where the answer goes.
 #[derive(Debug)]
 pub struct Order {
@@ -137,6 +135,7 @@ struct Asked {
     board: Board,
     orders: SyncSender<Order>,
     viewed: Viewed,
+    simulator: Option<Simulator>,
 }
 
 /// Where somebody came in.
@@ -155,7 +154,13 @@ impl Server {
     pub fn new(sockets: Sockets, board: Board) -> (Server, Receiver<Order>) {
         let (orders, ordered) = sync_channel(ORDERS_MAX);
         let viewed = Viewed::new(board.clone());
-        (Server { sockets, asked: Asked { board, orders, viewed } }, ordered)
+        (Server { sockets, asked: Asked { board, orders, viewed, simulator: None } }, ordered)
+    }
+
+    /// What its directions would do can be asked for, too.
+    pub fn simulating(mut self, simulate: Simulate) -> Server {
+        self.asked.simulator = Some(Simulator::new(simulate));
+        self
     }
 
     /// Answers on a thread of its own until the program ends. `first` is done on that thread before anything
@@ -345,6 +350,7 @@ where
     };
     match (route.endpoint, who) {
         (Endpoint::Status, _) => json(StatusCode::OK, &asked.board.status()),
+        (Endpoint::Users, _) => asked.board.customers().answer(request.uri().query()),
         (Endpoint::Configuration, _) => json(StatusCode::OK, &asked.board.configuration()),
         (Endpoint::Description, _) => json(StatusCode::OK, &api::description()),
         (Endpoint::Events, _) => asked.viewed.answer(),
@@ -365,9 +371,48 @@ where
                 Err(answer) => *answer,
             }
         }
+        (Endpoint::WhatIf, Some(_)) => match (&asked.simulator, what_if(request).await) {
+            (_, Err(answer)) => *answer,
+            (None, _) => refuse(StatusCode::CONFLICT, "what this program's queues would do is not computed"),
+            (Some(simulator), Ok(what_if)) => simulator.answer(what_if, asked.board.configuration()).await,
+        },
         // `find` gives no such route to the public.
         (_, None) => refuse(StatusCode::FORBIDDEN, "only the control socket takes this"),
     }
+}
+
+/// Reads a body within its bounds.
+async fn body<B>(request: Request<B>) -> Result<hyper::body::Bytes, Box<Answer>>
+where
+    B: Body,
+    B::Error: std::error::Error + Send + Sync + 'static,
+{
+    let wrong = |status, error: String| Err(Box::new(refuse(status, error)));
+    let body = Limited::new(request.into_body(), BODY_MAX);
+    match tokio::time::timeout(PATIENCE, std::pin::pin!(body).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            wrong(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {BODY_MAX} bytes"))
+        }
+        Ok(Err(_)) => wrong(StatusCode::BAD_REQUEST, "the body did not come whole".into()),
+        Err(_) => {
+            let error = format!("the body did not come within {} s", PATIENCE.as_secs());
+            wrong(StatusCode::REQUEST_TIMEOUT, error)
+        }
+    }
+}
+
+/// Reads what is to be computed.
+async fn what_if<B>(request: Request<B>) -> Result<WhatIf, Box<Answer>>
+where
+    B: Body,
+    B::Error: std::error::Error + Send + Sync + 'static,
+{
+    serde_json::from_slice(&body(request).await?).map_err(|error| {
+        let like = "Remedy: send an object such as {\"direction\": \"a_to_b\", \"set\": {\"policy.target_max\": \"20ms\"}}";
+        let error = format!("the body is not what is asked for: {error}. {like}");
+        Box::new(refuse(StatusCode::BAD_REQUEST, error))
+    })
 }
 
 /// Reads what is to be done.
@@ -377,18 +422,7 @@ where
     B::Error: std::error::Error + Send + Sync + 'static,
 {
     let wrong = |status, error: String| Err(Box::new(refuse(status, error)));
-    let body = Limited::new(request.into_body(), BODY_MAX);
-    let body = match tokio::time::timeout(PATIENCE, std::pin::pin!(body).collect()).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            return wrong(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {BODY_MAX} bytes"));
-        }
-        Ok(Err(_)) => return wrong(StatusCode::BAD_REQUEST, "the body did not come whole".into()),
-        Err(_) => {
-            let error = format!("the body did not come within {} s", PATIENCE.as_secs());
-            return wrong(StatusCode::REQUEST_TIMEOUT, error);
-        }
-    };
+    let body = body(request).await?;
     let change = match endpoint {
         Endpoint::Drain => return Ok(Command::Drain),
         Endpoint::Reload if body.is_empty() => ConfigurationChange::default(),

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir_operate::page::Token;
 use weir_operate::{
-    Applied, Board, Command, DirectionStatus, Move, Packets, PolicyStatus, PortStatus, Problem, Refusal,
-    Server, Sockets, Status, UserStatus, UsersStatus, Valued, Who,
+    Applied, Board, Command, Configuration, Customers, DirectionStatus, Forecast, ForecastPoint, Move,
+    Packets, PolicyStatus, PortStatus, Problem, Refusal, Server, Sockets, Status, UserStatus, UsersStatus,
+    Valued, WhatIf, Who,
 };
 
 /// A program that runs: its status changes as that of a link does.
@@ -77,8 +78,39 @@ fn status(pid: u32, t_s: f64, policy: &PolicyStatus) -> Status {
         uptime_s: t_s,
         ports: vec![port("eth1"), port("eth2")],
         directions: vec![a_to_b, b_to_a],
+        what_if: true,
         ..Status::default()
     }
+}
+
+/// A forecast by what was asked for; the program has the simulator here.
+fn compute(asked: &WhatIf, _: &Configuration, _: &AtomicBool) -> Result<Forecast, (u16, Refusal)> {
+    let Some(most) = asked.set.get("policy.target_max") else {
+        return Err((422, Refusal::plain("key `policy.target_max` is missing. Remedy: name it")));
+    };
+    let most: f64 = most.trim_end_matches("ms").parse().unwrap();
+    let delay = most * 0.6;
+    let point = |i: u32| ForecastPoint {
+        t_s: f64::from(i) / 2.0,
+        utilization: 0.9 + 0.001 * f64::from(i % 7),
+        delay_mean_ms: delay + f64::from(i % 5) * 0.2,
+        delay_max_ms: most,
+        setpoint_ms: Some(most),
+    };
+    Ok(Forecast {
+        direction: asked.direction.clone(),
+        aqm: "gsp, steered".into(),
+        duration_s: 30.0,
+        took_s: 0.4,
+        rate_bps: 50e6,
+        utilization: 0.903,
+        delay_mean_ms: delay,
+        delay_p95_ms: most,
+        delay_max_ms: most,
+        drops: u64::from(asked.flows),
+        points: (1..=60).map(point).collect(),
+        ..Forecast::default()
+    })
 }
 
 /// What is put into force, or why not.
@@ -120,8 +152,17 @@ fn start(pid: u32, token: Token) -> Program {
     let (who, end) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
     let sockets = Sockets { page: Some((listener, token.clone())), ..Sockets::default() };
     board.publish(status(pid, 0.0, &policy.lock().unwrap()));
+    // One that is not among those with the highest rates, and one that sends nothing.
+    let quiet = UserStatus { name: "quiet miller".into(), outcome: Some(0.5), ..UserStatus::default() };
+    let mut users = status(pid, 0.0, &policy.lock().unwrap()).directions[1].users.clone().unwrap().users;
+    users.push(quiet);
+    board.count(Customers {
+        planned: Arc::new(vec!["quiet miller".into(), "idle jones".into()]),
+        networks: Arc::new(vec![("192.0.2.7".parse().unwrap(), 32, 1)]),
+        directions: vec![("b_to_a".into(), Arc::new(users))],
+    });
     let (server, orders) = Server::new(sockets, board.clone());
-    server.start(|| {}).unwrap();
+    server.simulating(Arc::new(compute)).start(|| {}).unwrap();
     let (in_force, asked, stop) = (policy.clone(), who.clone(), end.clone());
     std::thread::spawn(move || {
         let begun = Instant::now();
@@ -212,9 +253,15 @@ fn a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_tok
     page.fill("search", "port up");
     assert_eq!(page.text("found"), "2 of 7");
     page.fill("search", "customer baker");
-    assert_eq!(page.text("found"), "1 of 7");
+    page.until("document.getElementById('found').innerText.startsWith('1 of')");
     let cells = "[...document.querySelectorAll('#queues tbody td')].map((cell) => cell.innerText).join('|')";
     assert!(page.value(cells).to_string().contains("12.3 ms|87.5 %"), "{}", page.value(cells));
+    for (search, row) in [("miller", "quiet miller"), ("192.0.2.7", "idle jones")] {
+        page.fill("search", search);
+        page.until(&format!(
+            "[...document.querySelectorAll('#queues tbody th')].map((c) => c.innerText).join() === '{row}'"
+        ));
+    }
     page.fill("search", "");
     page.value(
         "[...document.querySelectorAll('#queues th button')].find((b) => b.innerText === 'marks').click()",
@@ -250,6 +297,21 @@ fn a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_tok
     page.until("document.getElementById('answer').innerText.includes('Remedy: name 10 s at most')");
     page.click("undo");
 
+    // What if: drawn beside what is measured, and nothing is put into force.
+    assert_eq!(page.value("document.querySelectorAll('svg .guess').length"), 0);
+    page.click("compute");
+    page.until("document.getElementById('forecast').dataset.kind === 'bad'");
+    assert!(page.text("forecast").contains("Remedy: name it"), "{}", page.text("forecast"));
+    page.fill("if_most", "12");
+    page.fill("if_flows", "17");
+    page.click("compute");
+    page.until("document.getElementById('forecast').dataset.kind === 'good'");
+    let told = page.text("forecast");
+    assert!(told.contains("90.3 % used, mean delay 7.20 ms") && told.contains("17 flows of cubic"), "{told}");
+    let drawn = "['used', 'delay', 'phase'].map((id) => document.querySelectorAll('#' + id + ' .guess').length).join(' ')";
+    assert_eq!(page.value(drawn), "1 2 61");
+    assert_eq!(first.policy.lock().unwrap().target_max_ms, 20.0);
+
     // Keys, names for who does not see, dark and light.
     page.value("document.activeElement.blur()");
     page.press("/");
@@ -257,12 +319,16 @@ fn a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_tok
     page.press("Escape");
     page.press("2");
     page.until("document.querySelector('[role=tab][aria-selected=true]').innerText === 'b_to_a'");
+    assert_eq!(page.value("document.querySelectorAll('svg .guess').length"), 0, "of another direction");
     assert_eq!(page.value("document.getElementById('policy').hidden"), true);
     page.press("1");
+    page.press("w");
+    assert_eq!(page.value("document.activeElement.id"), "if_flows");
+    page.press("Escape");
     let theme = page.value("document.documentElement.dataset.theme");
     page.press("t");
     assert_ne!(page.value("document.documentElement.dataset.theme"), theme);
-    let unnamed = "[...document.querySelectorAll('input')].filter((i) => !i.labels.length).length + \
+    let unnamed = "[...document.querySelectorAll('input, select')].filter((i) => !i.labels.length).length + \
                    [...document.querySelectorAll('svg')].filter((s) => !s.getAttribute('aria-labelledby')).length + \
                    [...document.querySelectorAll('button')].filter((b) => !b.innerText.trim()).length";
     assert_eq!(page.value(unnamed), 0);
@@ -270,11 +336,13 @@ fn a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_tok
     page.press("t");
     keep(&mut page, "page-light.png");
 
-    // The width of a phone.
+    // What was computed is there as long as it is wanted, also at the width of a phone.
     page.size(390, 1800, true);
     page.until("document.documentElement.scrollWidth <= 390");
     keep(&mut page, "page-phone.png");
     page.size(1280, 1400, false);
+    page.click("forget");
+    page.until("document.querySelectorAll('svg .guess').length === 0");
 
     // A start anew: what was drawn stays, and what comes is of the new program.
     let drawn = "document.querySelectorAll('#phase circle').length";

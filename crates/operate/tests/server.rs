@@ -5,13 +5,15 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_operate::client::{Client, Failure};
 use weir_operate::page::Token;
 use weir_operate::{
     Applied, BODY_MAX, Board, CONNECTIONS_MAX, Command, Configuration, ConfigurationChange, ControlSocket,
-    Delays, DirectionStatus, HEADERS_MAX, PAGE_CONNECTIONS_MAX, Packets, PortStatus, Refusal, SensingStatus,
-    Server, Sockets, Status, UserPlaneStatus, VIEWERS_MAX, Valued, Who, api, metrics,
+    Delays, DirectionStatus, Forecast, HEADERS_MAX, PAGE_CONNECTIONS_MAX, Packets, PortStatus, Refusal,
+    SensingStatus, Server, Sockets, Status, UserPlaneStatus, VIEWERS_MAX, Valued, WhatIf, Who, api, metrics,
 };
 
 struct Running {
@@ -21,6 +23,32 @@ struct Running {
     page: SocketAddr,
     token: Token,
     board: Board,
+    /// Whether a computation was ended as nobody waited any more.
+    was_left: Arc<AtomicBool>,
+}
+
+/// Flows with which a computation goes on until nobody waits any more.
+const ENDLESS: u32 = 999;
+
+/// Computes nothing, and says on what it was computed.
+fn compute(
+    asked: &WhatIf,
+    configuration: &Configuration,
+    stop: &AtomicBool,
+    left: &AtomicBool,
+) -> Result<Forecast, (u16, Refusal)> {
+    let begun = Instant::now();
+    while asked.flows == ENDLESS && !stop.load(Ordering::Relaxed) {
+        if begun.elapsed() > Duration::from_secs(20) {
+            return Err((503, Refusal::plain("nobody went")));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    left.store(stop.load(Ordering::Relaxed), Ordering::Relaxed);
+    // SAFETY: it has no arguments but this thread.
+    let scheduler = unsafe { libc::sched_getscheduler(0) };
+    let notes = vec![configuration.file.clone(), format!("scheduler {scheduler}")];
+    Ok(Forecast { direction: asked.direction.clone(), notes, ..Forecast::default() })
 }
 
 fn status() -> Status {
@@ -64,7 +92,12 @@ fn start() -> Running {
         page: Some((page, token.clone())),
     };
     let (server, orders) = Server::new(sockets, board.clone());
-    server.start(|| {}).unwrap();
+    let was_left = Arc::<AtomicBool>::default();
+    let left = was_left.clone();
+    let simulate = move |asked: &WhatIf, configuration: &Configuration, stop: &AtomicBool| {
+        compute(asked, configuration, stop, &left)
+    };
+    server.simulating(Arc::new(simulate)).start(|| {}).unwrap();
     std::thread::spawn(move || {
         for order in orders {
             let own = std::process::id() as i32;
@@ -86,7 +119,7 @@ fn start() -> Running {
             order.answer(Ok(Applied { changed, ..Applied::default() }));
         }
     });
-    Running { _folder: folder, socket, address, page: page_address, token, board }
+    Running { _folder: folder, socket, address, page: page_address, token, board, was_left }
 }
 
 fn client(running: &Running) -> Client {
@@ -112,12 +145,61 @@ fn unix(running: &Running) -> UnixStream {
 }
 
 #[test]
+fn what_if_is_computed_one_at_a_time_on_what_nobody_wants_and_only_as_long_as_somebody_waits() {
+    let running = start();
+    let asked = |flows| WhatIf { direction: "a_to_b".into(), flows, ..WhatIf::default() };
+    let mut first = client(&running);
+    let told: Forecast = first.ask("POST", "/v1/what-if", Some(&asked(5))).unwrap();
+    assert_eq!(told.direction, "a_to_b");
+    assert_eq!(told.notes, ["bridge.toml".to_string(), format!("scheduler {}", libc::SCHED_IDLE)]);
+    // At the page it takes the token; what is not understood is refused.
+    let post = |token: &str, body: &str| {
+        format!(
+            "POST /v1/what-if HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            running.page,
+            body.len()
+        )
+    };
+    let ask = |request: String| exchange(TcpStream::connect(running.page).unwrap(), request.as_bytes());
+    assert!(ask(post("no", "{}")).starts_with("HTTP/1.1 401"));
+    assert!(ask(post(running.token.text(), "{}")).starts_with("HTTP/1.1 200"));
+    let told = ask(post(running.token.text(), r#"{"flow": 5}"#));
+    assert!(told.starts_with("HTTP/1.1 400") && told.contains("Remedy"), "{told}");
+    // A second question is refused while one is computed.
+    let mut busy = TcpStream::connect(running.page).unwrap();
+    let endless = post(running.token.text(), &format!("{{\"flows\": {ENDLESS}}}"));
+    busy.write_all(endless.as_bytes()).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !ask(post(running.token.text(), "{}")).starts_with("HTTP/1.1 503") {
+        assert!(Instant::now() < deadline);
+    }
+    // Others are answered meanwhile.
+    assert_eq!(client(&running).raw("GET", "/v1/status", None).unwrap().0, 200);
+    // Whoever asked goes: the computation ends, and the place is free.
+    running.was_left.store(false, Ordering::Relaxed);
+    drop(busy);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !running.was_left.load(Ordering::Relaxed) {
+        assert!(Instant::now() < deadline, "it goes on though nobody waits");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    while !ask(post(running.token.text(), "{}")).starts_with("HTTP/1.1 200") {
+        assert!(Instant::now() < deadline);
+    }
+}
+
+#[test]
 fn every_route_of_the_description_is_answered_as_described() {
     let running = start();
     let mut client = client(&running);
     // Events do not end.
     for route in api::ROUTES.iter().filter(|route| route.endpoint != api::Endpoint::Events) {
-        let body = (route.endpoint == api::Endpoint::Change).then(|| r#"{"set":{"a":"1"}}"#.to_string());
+        let body = match route.endpoint {
+            api::Endpoint::Change => Some(r#"{"set":{"a":"1"}}"#.to_string()),
+            api::Endpoint::WhatIf => Some("{}".into()),
+            _ => None,
+        };
         let (status, kind, text) = client.raw(route.method, route.path, body).unwrap();
         let described = &api::description()["paths"][route.path][route.method.to_lowercase()];
         let wanted = if status == 200 { "200" } else { "default" };

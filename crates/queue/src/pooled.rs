@@ -170,6 +170,11 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         &self.management.guide
     }
 
+    /// The guide, to change what it holds the queue to.
+    pub fn guide_mut(&mut self) -> &mut G {
+        &mut self.management.guide
+    }
+
     /// The set point in force, where there is one.
     pub fn setpoint(&mut self) -> Option<Duration> {
         self.management.setpoint()

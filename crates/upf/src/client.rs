@@ -1,6 +1,8 @@
 //! Session management, as far as tests, benchmarks and labs need it: rules to requests, and a socket that
 //! asks.
 
+pub mod wanted;
+
 use crate::codec::{Codec, Pfcp};
 use crate::control::PFCP_PORT;
 use crate::message::{Element, FlowFilter, Message, NodeId, Tunnel, UserAddress, Value, ie, kind};
@@ -16,7 +18,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The socket fails.
-    #[error("PFCP from {own}: {error}. Remedy: give this machine that address")]
+    #[error("PFCP from {own}: {error}. Remedy: {}", remedy(error))]
     Socket {
         /// Our address.
         own: IpAddr,
@@ -24,16 +26,49 @@ pub enum Error {
         error: std::io::Error,
     },
     /// Nobody answers.
-    #[error("{0} does not answer PFCP. Remedy: start `weir upf` there with this address among `n4.peers`")]
-    NoAnswer(SocketAddr),
+    #[error(
+        "{server} does not answer PFCP to {own}. Remedy: start `weir upf` there with {own} among `n4.peers`, and let UDP pass"
+    )]
+    NoAnswer {
+        /// Whom.
+        server: SocketAddr,
+        /// Our address.
+        own: IpAddr,
+    },
     /// The request was refused.
-    #[error("the {} was refused: {}", kind::shown(*kind), cause.map_or("no cause is told".into(), crate::control::shown_cause))]
+    #[error("the {} was refused: {}{}", kind::shown(*kind), cause.map_or("no cause is told".into(), crate::control::shown_cause), fault(*offending, *rule))]
     Refused {
         /// Its kind.
         kind: u8,
         /// The cause, if it was told one.
         cause: Option<u64>,
+        /// The type of the element that is at fault.
+        offending: Option<u16>,
+        /// The rule that is at fault, as in [`Value::FailedRule`].
+        rule: Option<(u8, u32)>,
     },
+}
+
+/// What helps against an error of the socket.
+fn remedy(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::AddrInUse => "another program has that port; end it, or speak from another address",
+        ErrorKind::AddrNotAvailable => "give this machine that address, or speak from one that it has",
+        _ => "look at the route to the user-plane function",
+    }
+}
+
+/// What an answer says is at fault, behind its cause.
+fn fault(offending: Option<u16>, rule: Option<(u8, u32)>) -> String {
+    let rule = rule.map(|(kind, id)| match kind {
+        0 => format!("PDR {id}"),
+        1 => format!("FAR {id}"),
+        2 => format!("QER {id}"),
+        3 => format!("URR {id}"),
+        kind => format!("rule {id} of kind {kind}"),
+    });
+    let at_fault: Vec<String> = offending.map(ie::shown).into_iter().chain(rule).collect();
+    if at_fault.is_empty() { String::new() } else { format!(", at fault: {}", at_fault.join(", ")) }
 }
 
 /// A session that was established.
@@ -61,12 +96,39 @@ const TRIES: u32 = 4;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Client {
-    /// Speaks from the usual port of `own` with a user-plane function.
+    /// Speaks from the usual port of `own` with a user-plane function, whose requests come there.
     pub fn open(own: IpAddr, server: SocketAddr) -> Result<Client, Error> {
+        Client::open_at(own, PFCP_PORT, server)
+    }
+
+    /// Only asks: from any port of `own`, so that another program may hear the requests of the other side.
+    pub fn asking(own: IpAddr, server: SocketAddr) -> Result<Client, Error> {
+        Client::open_at(own, 0, server)
+    }
+
+    fn open_at(own: IpAddr, port: u16, server: SocketAddr) -> Result<Client, Error> {
         let fail = |error| Error::Socket { own, error };
-        let socket = UdpSocket::bind(SocketAddr::new(own, PFCP_PORT)).map_err(fail)?;
+        let socket = UdpSocket::bind(SocketAddr::new(own, port)).map_err(fail)?;
         socket.set_read_timeout(Some(PATIENCE)).map_err(fail)?;
         Ok(Client { socket, own, server, sequence: 0, recovery: 1, asked: Vec::new() })
+    }
+
+    /// Waits this long for each of the four times that a request is sent; a second by default.
+    pub fn wait_at_most(&mut self, each: Duration) -> Result<(), Error> {
+        let own = self.own;
+        self.socket.set_read_timeout(Some(each)).map_err(|error| Error::Socket { own, error })
+    }
+
+    /// Says when session management started, in seconds of NTP, where it is associated already.
+    pub fn started(&mut self, recovery: u32) {
+        self.recovery = recovery;
+    }
+
+    /// When the other side says that it started, in seconds of NTP.
+    pub fn heartbeat(&mut self) -> Result<Option<u32>, Error> {
+        let own = vec![Element::number(ie::RECOVERY_TIME_STAMP, self.recovery)];
+        let answer = self.ask(kind::HEARTBEAT_REQUEST, None, own)?;
+        Ok(number(&answer, ie::RECOVERY_TIME_STAMP).map(|stamp| stamp as u32))
     }
 
     /// Associates; `recovery` is when session management started, in seconds of NTP.
@@ -85,7 +147,7 @@ impl Client {
             Value::Session { seid, .. } => Some(seid),
             _ => None,
         });
-        let refused = Error::Refused { kind: answer.kind, cause: None };
+        let refused = refusal(answer.kind, &answer, None);
         Ok(Established { seid: seid.ok_or(refused)?, tunnels: created(&answer) })
     }
 
@@ -115,7 +177,7 @@ impl Client {
         let answer = self.ask(kind, seid, elements)?;
         match number(&answer, ie::CAUSE) {
             Some(1) => Ok(answer),
-            cause => Err(Error::Refused { kind, cause }),
+            cause => Err(refusal(kind, &answer, cause)),
         }
     }
 
@@ -135,7 +197,7 @@ impl Client {
                 }
             }
         }
-        Err(Error::NoAnswer(self.server))
+        Err(Error::NoAnswer { server: self.server, own: self.own })
     }
 
     /// Waits for requests of the other side and answers them: heartbeats and reports. False if none came.
@@ -179,6 +241,15 @@ impl Client {
         Pfcp.encode(&answer, &mut octets);
         self.socket.send_to(&octets, from).map(drop)
     }
+}
+
+fn refusal(kind: u8, answer: &Message, cause: Option<u64>) -> Error {
+    let rule = answer.elements.iter().find_map(|element| match element.value {
+        Value::FailedRule { kind, id } => Some((kind, id)),
+        _ => None,
+    });
+    let offending = number(answer, ie::OFFENDING_IE).map(|id| id as u16);
+    Error::Refused { kind, cause, offending, rule }
 }
 
 fn number(message: &Message, id: u16) -> Option<u64> {
@@ -387,17 +458,19 @@ fn far(rule: &Far) -> Vec<Element> {
         }
     };
     let mut elements = vec![Element::number(ie::FAR_ID, rule.id), Element::number(ie::APPLY_ACTION, flags)];
-    elements.extend(rule.forward.map(|forward| {
-        let mut parameters = vec![interface(ie::DESTINATION_INTERFACE, forward.to)];
-        parameters.extend(forward.tunnel.map(|tunnel| {
-            let value = Value::OuterHeader { teid: tunnel.teid, address: tunnel.address };
-            Element::new(ie::OUTER_HEADER_CREATION, value)
-        }));
-        let marking = forward.dscp.map(|dscp| u64::from(dscp) << 8 | 0xfc);
-        parameters.extend(marking.map(|octets| Element::number(ie::TRANSPORT_LEVEL_MARKING, octets)));
-        group(ie::FORWARDING_PARAMETERS, parameters)
-    }));
+    elements.extend(rule.forward.map(|forward| group(ie::FORWARDING_PARAMETERS, parameters(forward))));
     elements
+}
+
+fn parameters(forward: Forward) -> Vec<Element> {
+    let mut parameters = vec![interface(ie::DESTINATION_INTERFACE, forward.to)];
+    parameters.extend(forward.tunnel.map(|tunnel| {
+        let value = Value::OuterHeader { teid: tunnel.teid, address: tunnel.address };
+        Element::new(ie::OUTER_HEADER_CREATION, value)
+    }));
+    let marking = forward.dscp.map(|dscp| u64::from(dscp) << 8 | 0xfc);
+    parameters.extend(marking.map(|octets| Element::number(ie::TRANSPORT_LEVEL_MARKING, octets)));
+    parameters
 }
 
 fn qer(rule: &Qer) -> Vec<Element> {

@@ -4,6 +4,7 @@ use crate::plane::{Pace, PlaneSetup, PortSetup, Profile, Sources};
 use std::net::IpAddr;
 use weir_config::{FlowConfig, LinkAddress, Poll, PortMode, UpfConfig};
 use weir_dataplane::Mode;
+use weir_steer::Policy;
 use weir_units::Rate;
 
 /// What the plane is made with. `seed` is the secret of its hashes.
@@ -50,6 +51,17 @@ fn profile(flow: &FlowConfig) -> Profile {
         Some(aqm) => Profile { policy: flow.policy.clone(), follow, ..Profile::of(aqm.clone()) },
         None => Profile { follow, ..Profile::self_learning() },
     }
+}
+
+/// Policies of all queues, by number of the profile: that of all others, those of QoS flows by rising QFI,
+/// that of local breakout.
+pub fn policies(config: &UpfConfig) -> Vec<Option<Policy>> {
+    let mut flows: Vec<_> = config.flows.iter().collect();
+    flows.sort_by_key(|flow| flow.qfi);
+    let all = [&config.flow].into_iter().chain(flows.into_iter().map(|flow| &flow.waits));
+    let all = all.chain(&config.local_flow);
+    all.map(|flow| flow.policy.as_ref().filter(|_| flow.aqm.is_some()).map(|policy| policy.policy()))
+        .collect()
 }
 
 /// How its packet loop runs.

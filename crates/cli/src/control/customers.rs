@@ -3,11 +3,12 @@
 use crate::output::Failure;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_config::{CustomerPlan, OutcomeConfig, PlansFile, RunConfig};
 use weir_dataplane::{DirectionPlans, Handle, PlanBook};
 use weir_measure::Requirements;
-use weir_operate::{Problem, Refusal, Refused, UserStatus, UsersStatus, Valued};
+use weir_operate::{CustomerNetwork, Problem, Refusal, Refused, UserStatus, UsersStatus, Valued};
 use weir_queue::UserNow;
 
 /// Between two looks at all users, and how long the packet loop is waited for.
@@ -20,19 +21,35 @@ const TOLD_MAX: usize = 100;
 /// A quality of outcome below it is poor.
 const POOR: f64 = 0.5;
 
+/// What keys of a single customer begin with, and which of them change while packets pass.
+pub const CUSTOMERS: &str = "customers.";
+const LIVE: [&str; 5] = ["down", "up", "burst", "target", "exempt"];
+
+/// Refuses a key of a customer.
+fn wrong(key: &str, problem: String, remedy: &str) -> Refused {
+    let error = format!("key `{key}`: {problem}. Remedy: {remedy}");
+    let problem = Problem { key: Some(key.into()), line: None, problem, remedy: remedy.into() };
+    (422, Refusal { error, problems: vec![problem], needs_restart: false })
+}
+
 /// Customers of a run, where it has some.
 pub struct Customers {
     path: PathBuf,
     file: PlansFile,
-    book: PlanBook,
+    book: Arc<PlanBook>,
     needs: Requirements,
     told: Option<Instant>,
     /// How the user at each place stood at the look before the last and at the last, by direction.
-    seen: [[Vec<UserNow>; 2]; 2],
+    seen: [[Arc<Vec<UserNow>>; 2]; 2],
+    /// How long the look before the last was ago at the last.
+    span: Option<Duration>,
     /// Memory for the next look, and for who has which rate.
     spare: Vec<UserNow>,
     ranked: Vec<(f64, u32)>,
     status: [Option<UsersStatus>; 2],
+    /// What they are called and found by, for who asks for more than a status tells.
+    planned: Arc<Vec<String>>,
+    networks: Arc<Vec<CustomerNetwork>>,
     rows: Vec<UserNow>,
 }
 
@@ -73,28 +90,85 @@ impl Customers {
         let plans = book
             .plans(config, &file)
             .map_err(|wrong| Failure::Input(format!("{}: {}", path.display(), wrong.join("\n"))))?;
-        let customers = Customers {
+        let mut customers = Customers {
             path,
             file,
             book,
             needs: needs(&users.outcome),
             told: None,
             seen: Default::default(),
+            span: None,
             spare: Vec::new(),
             ranked: Vec::new(),
             status: Default::default(),
+            planned: Arc::default(),
+            networks: Arc::default(),
             rows: vec![UserNow::default(); AT_ONCE],
         };
+        customers.name();
         Ok((Some(customers), plans))
     }
 
     /// Reads the plans again; nothing where they are as before.
     pub fn again(&self, config: &RunConfig) -> Result<Option<Read>, Refused> {
         let file = PlansFile::load(&self.path).map_err(super::refused)?;
+        self.read(config, file)
+    }
+
+    /// The plans with other keys of single customers, by `NAME.KEY`, and what that changes; the file is not
+    /// written.
+    pub fn with(
+        &self,
+        config: &RunConfig,
+        values: &BTreeMap<String, String>,
+    ) -> Result<(Option<Read>, Vec<Valued>), Refused> {
+        let mut file = self.file.clone();
+        let mut changed = Vec::new();
+        for (key, value) in values {
+            let full = format!("{CUSTOMERS}{key}");
+            // A name may have dots, a key has none.
+            let (name, own) = key.rsplit_once('.').unwrap_or((key, ""));
+            let at = file.customers.iter().position(|customer| customer.name == name);
+            let Some(at) = at else {
+                let names = file.customers.iter().map(|customer| customer.name.as_str());
+                let near = weir_config::nearest(name, names);
+                let near = near.map_or(String::new(), |near| format!("did you mean {near:?}? "));
+                let remedy = format!("{near}name a customer of {}", self.path.display());
+                return Err(wrong(&full, format!("{name:?} is no customer"), &remedy));
+            };
+            if !LIVE.contains(&own) {
+                let remedy =
+                    format!("set one of {}, or change the file and `weir ctl reload`", LIVE.join(", "));
+                return Err(wrong(&full, format!("{own:?} does not change so"), &remedy));
+            }
+            let alone = |customer: &CustomerPlan| PlansFile {
+                sites: Vec::new(),
+                customers: vec![CustomerPlan { site: None, ..customer.clone() }],
+            };
+            let before = alone(&file.customers[at]);
+            let after = before.with("customers.0", own, value).map_err(|errors| {
+                let error = errors.iter().next();
+                let (problem, remedy) =
+                    error.map_or_else(Default::default, |e| (e.problem.clone(), e.remedy.clone()));
+                wrong(&full, problem, &remedy)
+            })?;
+            let shown = |file: &PlansFile| file.values().get(&format!("customers.0.{own}")).cloned();
+            if before != after {
+                changed.push(Valued { key: full, from: shown(&before), to: shown(&after) });
+            }
+            let site = file.customers[at].site.take();
+            let customer = after.customers.into_iter().next().expect("one was put in");
+            file.customers[at] = CustomerPlan { site, ..customer };
+        }
+        Ok((self.read(config, file)?, changed))
+    }
+
+    /// Makes plans for the packet loop; nothing where they are as before.
+    fn read(&self, config: &RunConfig, file: PlansFile) -> Result<Option<Read>, Refused> {
         if file == self.file {
             return Ok(None);
         }
-        let mut book = self.book.clone();
+        let mut book = PlanBook::clone(&self.book);
         let plans = book.plans(config, &file).map_err(|wrong| {
             let path = self.path.display();
             let problem = |text: &String| {
@@ -139,7 +213,35 @@ impl Customers {
 
     /// These plans are in force.
     pub fn adopt(&mut self, read: Read) {
-        (self.file, self.book) = (read.file, read.book);
+        (self.file, self.book) = (read.file, Arc::new(read.book));
+        self.name();
+    }
+
+    /// Notes names and networks of the plans in force.
+    fn name(&mut self) {
+        let customers = &self.file.customers;
+        self.planned = Arc::new(customers.iter().map(|customer| customer.name.clone()).collect());
+        let networks = customers.iter().enumerate().flat_map(|(at, customer)| {
+            customer.address.iter().map(move |network| (network.address, network.length, at as u32))
+        });
+        self.networks = Arc::new(networks.collect());
+    }
+
+    /// All customers, as of the last look.
+    pub fn all(&self, directions: [&str; 2]) -> weir_operate::Customers {
+        let looked = (0..2).filter(|direction| self.status[*direction].is_some());
+        weir_operate::Customers {
+            planned: self.planned.clone(),
+            networks: self.networks.clone(),
+            directions: looked
+                .map(|at| (directions[at].to_string(), Arc::new(self.last_look(at)) as _))
+                .collect(),
+        }
+    }
+
+    fn last_look(&self, direction: usize) -> Look {
+        let [before, now] = self.seen[direction].clone();
+        Look { before, now, book: self.book.clone(), needs: self.needs, per_s: bits_per_s(self.span) }
     }
 
     /// How the customers of a direction stand, as of the last look.
@@ -147,11 +249,11 @@ impl Customers {
         self.status[direction].clone()
     }
 
-    /// Asks the packet loop for all users, once in a while.
-    pub fn look(&mut self, handle: &mut Handle) {
+    /// Asks the packet loop for all users, once in a while; whether it did.
+    pub fn look(&mut self, handle: &mut Handle) -> bool {
         let span = self.told.map(|told| told.elapsed());
         if span.is_some_and(|span| span < PERIOD) {
-            return;
+            return false;
         }
         for direction in [0, 1] {
             let mut all = std::mem::take(&mut self.spare);
@@ -160,7 +262,9 @@ impl Customers {
             self.rows.resize(AT_ONCE, UserNow::default());
             loop {
                 // A loop that does not turn is told of elsewhere.
-                let Ok(told) = handle.users(direction, all.len(), &mut self.rows, PATIENCE) else { return };
+                let Ok(told) = handle.users(direction, all.len(), &mut self.rows, PATIENCE) else {
+                    return false;
+                };
                 all.extend_from_slice(&self.rows[..told]);
                 if told == 0 || told < self.rows.len() {
                     break;
@@ -171,47 +275,50 @@ impl Customers {
             }
         }
         self.told = Some(Instant::now());
+        true
     }
 
     /// How each user of a direction stands now, and how long the look before was ago.
     fn adopt_rows(&mut self, direction: usize, all: Vec<UserNow>, span: Option<Duration>) -> &UsersStatus {
         let [before, now] = &mut self.seen[direction];
         std::mem::swap(before, now);
-        self.spare = std::mem::replace(now, all);
-        let status = self.stand(direction, span);
+        let past = std::mem::replace(now, Arc::new(all));
+        // Who asked for all customers may still read it.
+        self.spare = Arc::try_unwrap(past).unwrap_or_default();
+        self.span = span;
+        let status = self.stand(direction);
         self.status[direction].insert(status)
     }
 
     /// How the customers of a direction stand, out of what the packet loop told of all users by their places,
     /// which nobody changes. Nothing is allocated for those who are not told one by one.
-    fn stand(&mut self, direction: usize, span: Option<Duration>) -> UsersStatus {
-        let [before, all] = &self.seen[direction];
+    fn stand(&mut self, direction: usize) -> UsersStatus {
+        let look = self.last_look(direction);
         let mut total = self.status[direction].take().unwrap_or_default();
         total = UsersStatus {
             planned: self.file.customers.len() as u64,
-            with_queue: all.len() as u64,
+            with_queue: look.now.len() as u64,
             dropped_packets: total.dropped_packets,
             marked_packets: total.marked_packets,
             ..UsersStatus::default()
         };
-        let per_s = span.map_or(0.0, |span| 8.0 / span.as_secs_f64().max(1e-3));
         self.ranked.clear();
-        for (at, now) in all.iter().enumerate() {
-            let since = Since::between(before.get(at), now);
-            let rate_bps = since.bytes as f64 * per_s;
-            if self.book.name(now.key).is_none() {
+        for (at, now) in look.now.iter().enumerate() {
+            let since = look.since(at);
+            let rate_bps = since.bytes as f64 * look.per_s;
+            if look.book.name(now.key).is_none() {
                 total.others_bps += rate_bps;
                 continue;
             }
             total.delivered_bps += rate_bps;
             total.dropped_packets += since.dropped;
             total.marked_packets += since.marked;
-            let outcome = since.outcome(&self.needs, now);
+            let outcome = since.outcome(&look.needs, now);
             total.scored += u64::from(outcome.is_some());
             total.poor += u64::from(outcome.is_some_and(|outcome| outcome < POOR));
             self.ranked.push((rate_bps, at as u32));
         }
-        let name = |at: u32| self.book.name(all[at as usize].key).unwrap_or_default();
+        let name = |at: u32| look.book.name(look.now[at as usize].key).unwrap_or_default();
         let order =
             |a: &(f64, u32), b: &(f64, u32)| b.0.total_cmp(&a.0).then_with(|| name(a.1).cmp(name(b.1)));
         if self.ranked.len() > TOLD_MAX {
@@ -219,27 +326,54 @@ impl Customers {
             self.ranked.truncate(TOLD_MAX);
         }
         self.ranked.sort_by(order);
-        let user = |(delivered_bps, at): &(f64, u32)| {
-            let now = &all[*at as usize];
-            let since = Since::between(before.get(*at as usize), now);
-            UserStatus {
-                name: name(*at).into(),
-                rate_bps: now.rate.map(|rate| rate.as_bps_f64()),
-                delivered_bps: *delivered_bps,
-                delivered_bytes: now.bytes,
-                delivered_packets: now.packets,
-                dropped_packets: now.dropped,
-                marked_packets: now.marked,
-                delay_mean_ms: (since.packets > 0)
-                    .then(|| since.delays.as_millis_f64() / since.packets as f64),
-                delay_max_ms: now.delay_max.as_millis_f64(),
-                rtt_ms: now.rtt.map(|rtt| rtt.as_millis_f64()),
-                outcome: since.outcome(&self.needs, now),
-                backlog_bytes: now.backlog.get(),
-            }
-        };
-        total.users = self.ranked.iter().map(user).collect();
+        total.users = self.ranked.iter().filter_map(|(_, at)| look.user(*at as usize)).collect();
         total
+    }
+}
+
+/// Bits per second for each byte of a span.
+fn bits_per_s(span: Option<Duration>) -> f64 {
+    span.map_or(0.0, |span| 8.0 / span.as_secs_f64().max(1e-3))
+}
+
+/// All users of a direction at the last look and the one before, of which what is told is made when somebody
+/// asks.
+struct Look {
+    before: Arc<Vec<UserNow>>,
+    now: Arc<Vec<UserNow>>,
+    book: Arc<PlanBook>,
+    needs: Requirements,
+    per_s: f64,
+}
+
+impl Look {
+    fn since(&self, at: usize) -> Since {
+        Since::between(self.before.get(at), &self.now[at])
+    }
+
+    /// The customer at a place; none where it is somebody else.
+    fn user(&self, at: usize) -> Option<UserStatus> {
+        let (now, since) = (&self.now[at], self.since(at));
+        Some(UserStatus {
+            name: self.book.name(now.key)?.into(),
+            rate_bps: now.rate.map(|rate| rate.as_bps_f64()),
+            delivered_bps: since.bytes as f64 * self.per_s,
+            delivered_bytes: now.bytes,
+            delivered_packets: now.packets,
+            dropped_packets: now.dropped,
+            marked_packets: now.marked,
+            delay_mean_ms: (since.packets > 0).then(|| since.delays.as_millis_f64() / since.packets as f64),
+            delay_max_ms: now.delay_max.as_millis_f64(),
+            rtt_ms: now.rtt.map(|rtt| rtt.as_millis_f64()),
+            outcome: since.outcome(&self.needs, now),
+            backlog_bytes: now.backlog.get(),
+        })
+    }
+}
+
+impl weir_operate::EachUser for Look {
+    fn users(&self) -> Vec<UserStatus> {
+        (0..self.now.len()).filter_map(|at| self.user(at)).collect()
     }
 }
 

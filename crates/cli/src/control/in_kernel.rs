@@ -55,6 +55,7 @@ impl Watched {
             verb: "run".into(),
             title: format!("{} <-> {}", config.ports.a, config.ports.b),
             mode: mode.into(),
+            what_if: true,
             ..Status::default()
         };
         let row = |name: &&'static str| Row { name, moves: Moves::default(), recent: VecDeque::new() };
@@ -167,7 +168,7 @@ const LOADED: &str = "the programs in the kernel were loaded with it";
 const REMEDY: &str = "change the file and start `weir run FILE --in-kernel` again";
 
 impl Controlled for Asked<'_> {
-    fn apply(&mut self, next: &Document, How { dry_run, .. }: How) -> Result<Applied, Refused> {
+    fn apply(&mut self, next: &Document, How { dry_run, .. }: How<'_>) -> Result<Applied, Refused> {
         let Asked { watched, egresses, now } = self;
         let config = next.run_config().map_err(refused)?;
         let changed = watched.current.changes(&config);

@@ -50,7 +50,12 @@ struct Lab {
 impl Control {
     /// Listens at these addresses from the first run on; `set` is what was set over the files.
     pub fn new(doors: Doors, set: &[String], hangup: HangUp) -> Control {
-        let about = Status { verb: "lab".into(), mode: "network namespaces".into(), ..Status::default() };
+        let about = Status {
+            verb: "lab".into(),
+            mode: "network namespaces".into(),
+            what_if: true,
+            ..Status::default()
+        };
         let (doors, board) = (Some((doors, hangup)), Board::default());
         Control { doors, desk: None, set: set.to_vec(), lab: None, board, about }
     }
@@ -234,7 +239,7 @@ fn is_of_link(key: &str) -> bool {
 }
 
 impl Controlled for Asked<'_, '_> {
-    fn apply(&mut self, next: &Document, How { dry_run, .. }: How) -> Result<Applied, Refused> {
+    fn apply(&mut self, next: &Document, How { dry_run, .. }: How<'_>) -> Result<Applied, Refused> {
         let Asked { lab, loops } = self;
         let scenario = next.scenario().map_err(refused)?;
         let changed = lab.current.changes(&scenario);

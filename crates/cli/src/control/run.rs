@@ -61,6 +61,7 @@ impl Control {
             verb: "run".into(),
             title: format!("{} <-> {}", config.ports.a, config.ports.b),
             mode: mode.to_string(),
+            what_if: true,
             // Whether they are up is looked at first when the loop turns.
             ports: [&config.ports.a, &config.ports.b]
                 .map(|name| PortStatus { name: name.clone(), ..PortStatus::default() })
@@ -137,7 +138,11 @@ struct Asked<'a> {
 }
 
 impl Controlled for Asked<'_> {
-    fn apply(&mut self, next: &Document, How { dry_run, again }: How) -> Result<Applied, Refused> {
+    fn apply(
+        &mut self,
+        next: &Document,
+        How { dry_run, again, customers: of_customers }: How<'_>,
+    ) -> Result<Applied, Refused> {
         let Asked { run, handle } = self;
         let config = next.run_config().map_err(refused)?;
         let mut notes: Vec<String> = config.warnings();
@@ -146,15 +151,24 @@ impl Controlled for Asked<'_> {
         notes.extend_from_slice(change.notes());
         let mut applied = Applied { changed: valued(changed), at_s: None, notes };
         let read = match &run.customers {
-            Some(customers) if again => customers.again(&config)?,
+            Some(customers) if again => {
+                let read = customers.again(&config)?;
+                applied.changed.extend(read.iter().map(|read| customers.changed(read)));
+                read
+            }
+            Some(customers) if !of_customers.is_empty() => {
+                let (read, changed) = customers.with(&config, of_customers)?;
+                let note =
+                    "in force until the file of plans is read again, which puts back what the file says";
+                applied.notes.extend(read.as_ref().map(|_| note.to_string()));
+                applied.changed.extend(changed);
+                read
+            }
             _ => None,
         };
-        let change = match (&run.customers, &read) {
-            (Some(customers), Some(read)) => {
-                applied.changed.push(customers.changed(read));
-                change.with_plans(&read.plans)
-            }
-            _ => change,
+        let change = match &read {
+            Some(read) => change.with_plans(&read.plans),
+            None => change,
         };
         if dry_run {
             return Ok(applied);
@@ -174,6 +188,10 @@ impl Controlled for Asked<'_> {
             run.seen.changes()
         });
         Ok(applied)
+    }
+
+    fn has_customers(&self) -> bool {
+        self.run.customers.is_some()
     }
 
     fn drain(&mut self) -> Result<Applied, Refused> {
@@ -203,8 +221,10 @@ impl Running {
         events: &[SteeringEvent],
     ) -> Status {
         self.seen.take(handle, [&samples[0], &samples[1]], events);
-        if let Some(customers) = &mut self.customers {
-            customers.look(handle);
+        if let Some(customers) = &mut self.customers
+            && customers.look(handle)
+        {
+            self.board.count(customers.all(DIRECTIONS));
         }
         let status = self.status(handle.links());
         self.board.publish(status.clone());

@@ -198,7 +198,7 @@ const FIXED: [(&str, &str); 5] = [
 ];
 
 impl Controlled for Asked<'_> {
-    fn apply(&mut self, next: &Document, How { dry_run, .. }: How) -> Result<Applied, Refused> {
+    fn apply(&mut self, next: &Document, How { dry_run, .. }: How<'_>) -> Result<Applied, Refused> {
         let Asked { watched, steerer, now } = self;
         let config = next.steer_config().map_err(refused)?;
         let changed = watched.current.changes(&config);

@@ -1,14 +1,17 @@
-//! A user-plane function under control: how its sessions stand is published. Nothing of its configuration
-//! changes while it runs; another start takes its sessions over.
+//! A user-plane function under control: how its sessions stand is published, and policies of its queues and
+//! the level of its log change while it runs. For all else another start takes its sessions over.
 
-use super::{Controlled, Desk, Doors, How, Source, configured, needs_restart, refused};
+use super::{Controlled, Desk, Doors, How, Source, configured, needs_restart, refused, valued};
 use crate::interrupt::HangUp;
+use crate::log::{self, Level};
 use crate::output::Failure;
 use crate::sessions::SessionRow;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use weir_config::{Document, UpfConfig};
 use weir_operate::{Applied, Board, DirectionStatus, Packets, Refusal, Refused, Status, UserPlaneStatus};
+use weir_steer::Policy;
+use weir_upf::configured::policies;
 use weir_upf::control::Counts;
 use weir_upf::rules::Seid;
 
@@ -210,16 +213,57 @@ fn plane(sessions_told: usize, told: Told<'_>) -> UserPlaneStatus {
     }
 }
 
-impl Controlled for Watched {
-    fn apply(&mut self, next: &Document, _how: How) -> Result<Applied, Refused> {
+/// A user-plane function, and the way to its packet loop.
+pub struct Asked<'a> {
+    /// What is watched.
+    pub watched: &'a mut Watched,
+    /// Holds its queues to policies, by number of the profile.
+    pub hold_to: &'a mut dyn FnMut(&[Option<Policy>]) -> Result<(), String>,
+}
+
+/// Whether a key changes while it runs.
+fn is_live(key: &str) -> bool {
+    let of_flow = key.strip_prefix("flow.").or(key.strip_prefix("local_flow."));
+    let of_qfi = || key.strip_prefix("flows.").and_then(|rest| Some(rest.split_once('.')?.1));
+    key == "run.log" || of_flow.or_else(of_qfi).is_some_and(|rest| rest.starts_with("policy."))
+}
+
+impl Controlled for Asked<'_> {
+    fn apply(&mut self, next: &Document, How { dry_run, .. }: How<'_>) -> Result<Applied, Refused> {
         let config = next.upf_config().map_err(refused)?;
-        let changed = self.current.changes(&config);
-        if changed.is_empty() {
-            return Ok(Applied::default());
+        let current = &self.watched.current;
+        let changed = current.changes(&config);
+        let (before, after) = (policies(current), policies(&config));
+        let is_there = |all: &[Option<Policy>]| all.iter().map(Option::is_some).collect::<Vec<_>>();
+        let are_same = is_there(&before) == is_there(&after);
+        let refused: Vec<_> = changed
+            .iter()
+            .filter(|one| !is_live(&one.key) || (one.key != "run.log" && !are_same))
+            .map(|one| match is_live(&one.key) {
+                true => (one.key.clone(), "whether there is a policy is part of what queues were made from"),
+                false => (one.key.clone(), "ports, tunnels and queues of sessions were made from it"),
+            })
+            .collect();
+        if !refused.is_empty() {
+            let remedy = "change the file and start `weir upf FILE --takeover`, which goes on with the sessions of this one";
+            return Err(needs_restart(refused, remedy));
         }
-        let why = "ports, tunnels and queues of sessions were made from it";
-        let remedy = "change the file and start `weir upf FILE --takeover`, which goes on with the sessions of this one";
-        Err(needs_restart(changed.into_iter().map(|one| (one.key, why)), remedy))
+        let mut applied = Applied { changed: valued(changed), at_s: None, notes: config.warnings() };
+        if dry_run || applied.changed.is_empty() {
+            return Ok(applied);
+        }
+        if before != after {
+            (self.hold_to)(&after).map_err(|why| (503, Refusal::plain(why)))?;
+        }
+        if current.run.log != config.run.log {
+            log::set_level(Level::of(config.run.log));
+        }
+        let watched = &mut *self.watched;
+        watched.about.changes += 1;
+        applied.at_s = Some(watched.begun.elapsed().as_secs_f64());
+        watched.current = config;
+        configured(&watched.board, &watched.about, watched.current.to_toml());
+        Ok(applied)
     }
 
     fn drain(&mut self) -> Result<Applied, Refused> {

@@ -11,7 +11,8 @@ use std::time::Duration;
 use weir_operate::client::{self, Client};
 use weir_operate::page::TOKEN_FILE;
 use weir_operate::{
-    Applied, Configuration, ConfigurationChange, DirectionStatus, FOLDER, Refusal, Status, UserStatus,
+    Applied, Configuration, ConfigurationChange, CustomerStatus, CustomersFound, DirectionStatus, FOLDER,
+    Refusal, Status, UserStatus,
 };
 use weir_report::table;
 
@@ -47,7 +48,8 @@ enum Verb {
     },
     /// Change keys, all together or none.
     Set {
-        /// Keys with their values, such as `a_to_b.rate=50Mbit/s`, `a_to_b.aqm.interval=50ms`.
+        /// Keys with their values, such as `a_to_b.rate=50Mbit/s`, `a_to_b.aqm.interval=50ms`, and of a
+        /// customer with a plan `customers.NAME.down=5Mbit/s`, `customers.NAME.exempt=true`.
         #[arg(required = true, value_name = "KEY=VALUE")]
         values: Vec<String>,
         /// Only check.
@@ -75,6 +77,23 @@ enum Verb {
     /// End in order: what waits is sent, and the kernel goes on forwarding between the ports. Queues of the
     /// kernel are put back, programs in it are taken off, and of a lab what was measured is kept.
     Drain,
+    /// Show customers: those with this name, or the first in the order of a column.
+    Users {
+        /// A part of their names.
+        name: Option<String>,
+        /// The one with this IP address.
+        #[arg(long, value_name = "ADDRESS")]
+        address: Option<std::net::IpAddr>,
+        /// The column to sort by.
+        #[arg(long, value_name = "COLUMN", default_value = "delivered_bps", value_parser = clap::builder::PossibleValuesParser::new(weir_operate::columns()))]
+        sort: String,
+        /// Smallest first.
+        #[arg(long)]
+        rising: bool,
+        /// How many, 1 to 1000.
+        #[arg(long, default_value = "20", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+    },
     /// Say where the pages of running links are, with the token that changes there take.
     Page,
     /// Show how links stand, again and again.
@@ -100,6 +119,8 @@ const EXAMPLES: &str = "Examples:
   weir ctl --link eth1 set a_to_b.aqm.interval=50ms     of the link with that port
   weir ctl --all reload --dry-run                       would the files be taken?
   weir ctl get a_to_b.policy --json                     for programs
+  weir ctl set customers.smith.down=5Mbit/s             a customer, until the file of plans is read again
+  weir ctl users smith                                  a customer, also one that sends little
   weir ctl page                                         where the page of a run with --page is, with its token
   curl --unix-socket /run/weir/control-PID.sock http://localhost/metrics";
 
@@ -127,6 +148,13 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         Verb::Policy { direction, values, dry_run } => policy(&link, all, direction, values, dry_run, output),
         Verb::Reload { dry_run } => change(chosen(&link, all)?, &|_| Ok(Asked::Reload), dry_run, output),
         Verb::Drain => drain(chosen(&link, all)?, output),
+        Verb::Users { name, address, sort, rising, limit } => {
+            let mut query = format!("sort={sort}&limit={limit}");
+            query.push_str(if rising { "&order=asc" } else { "" });
+            query.extend(name.map(|name| format!("&name={}", escaped(&name))));
+            query.extend(address.map(|address| format!("&address={address}")));
+            users_found(running(&link)?, &query, output)
+        }
         Verb::Page => pages(running(&link)?, output),
         Verb::Top { interval, count } => top(&link, interval, count, output),
     }
@@ -515,35 +543,30 @@ fn text(all: &[&Status]) -> String {
     text
 }
 
+/// Columns of customers.
+const USER_COLUMNS: [&str; 9] =
+    ["customer", "Mbit/s", "delivered", "delay ms", "most ms", "discarded", "marks", "RTT ms", "outcome %"];
+
+fn user_row(user: &UserStatus) -> Vec<String> {
+    vec![
+        user.name.clone(),
+        user.rate_bps.map_or("-".into(), |bps| format!("{:.1}", bps / 1e6)),
+        format!("{:.1}", user.delivered_bps / 1e6),
+        user.delay_mean_ms.map_or("-".into(), |ms| format!("{ms:.2}")),
+        format!("{:.2}", user.delay_max_ms),
+        user.dropped_packets.to_string(),
+        user.marked_packets.to_string(),
+        user.rtt_ms.map_or("-".into(), |ms| format!("{ms:.1}")),
+        user.outcome.map_or("-".into(), |score| format!("{:.0}", 100.0 * score)),
+    ]
+}
+
 /// Customers of a direction, those with the highest rates.
 fn users(direction: &DirectionStatus) -> String {
     let Some(users) = &direction.users else { return String::new() };
-    let row = |user: &UserStatus| {
-        vec![
-            user.name.clone(),
-            user.rate_bps.map_or("-".into(), |bps| format!("{:.1}", bps / 1e6)),
-            format!("{:.1}", user.delivered_bps / 1e6),
-            user.delay_mean_ms.map_or("-".into(), |ms| format!("{ms:.2}")),
-            format!("{:.2}", user.delay_max_ms),
-            user.dropped_packets.to_string(),
-            user.marked_packets.to_string(),
-            user.rtt_ms.map_or("-".into(), |ms| format!("{ms:.1}")),
-            user.outcome.map_or("-".into(), |score| format!("{:.0}", 100.0 * score)),
-        ]
-    };
-    let rows: Vec<Vec<String>> = users.users.iter().take(USERS_MAX).map(row).collect();
-    let header = [
-        "customer",
-        "Mbit/s",
-        "delivered",
-        "delay ms",
-        "most ms",
-        "discarded",
-        "marks",
-        "RTT ms",
-        "outcome %",
-    ];
-    let table = if rows.is_empty() { String::new() } else { format!("\n{}", table::aligned(&header, &rows)) };
+    let rows: Vec<Vec<String>> = users.users.iter().take(USERS_MAX).map(user_row).collect();
+    let table =
+        if rows.is_empty() { String::new() } else { format!("\n{}", table::aligned(&USER_COLUMNS, &rows)) };
     format!(
         "\n{}: {} customers with a plan, {:.1} Mbit/s; {} users have a queue, {:.1} Mbit/s to others{table}",
         direction.name,
@@ -552,6 +575,46 @@ fn users(direction: &DirectionStatus) -> String {
         users.with_queue,
         users.others_bps / 1e6
     )
+}
+
+/// A text as a part of a query (RFC 3986 section 2.1).
+fn escaped(text: &str) -> String {
+    text.bytes().map(|octet| format!("%{octet:02x}")).collect()
+}
+
+/// Customers that were asked for, of each program that has some.
+fn users_found(mut found: Vec<Running>, query: &str, output: &Output) -> Done {
+    let (mut all, mut texts) = (Vec::new(), Vec::new());
+    for one in &mut found {
+        let path = format!("/v1/users?{query}");
+        let told: CustomersFound =
+            one.client.ask("GET", &path, None::<&()>).map_err(|error| unreachable(&error))?;
+        let row = |customer: &CustomerStatus| {
+            let mut row = user_row(&customer.user);
+            row.insert(1, customer.direction.clone());
+            if !customer.has_queue {
+                row[2..].fill("-".into());
+            }
+            row
+        };
+        let rows: Vec<Vec<String>> = told.customers.iter().map(row).collect();
+        let mut header = USER_COLUMNS.to_vec();
+        header.insert(1, "direction");
+        texts.push(match told.matched {
+            0 => format!("{}: no such customer", one.status.title),
+            matched => format!(
+                "{}: {matched} found, {} shown\n{}",
+                one.status.title,
+                rows.len(),
+                table::aligned(&header, &rows)
+            ),
+        });
+        all.push(json!({
+            "link": one.status.title, "pid": one.status.pid, "matched": told.matched, "customers": told.customers,
+        }));
+    }
+    output.result(&json!({ "links": all }), || texts.join("\n"));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Customers that are shown of each direction; `--json` has more.

@@ -1,5 +1,8 @@
 //! `weir upf`: a 5G user-plane function.
 
+mod kept_sessions;
+mod session;
+
 use crate::control::upf::{self as control, Followed, Told, Watched};
 use crate::control::{Desk, Doors, Source};
 use crate::interrupt::{HangUp, interrupted};
@@ -19,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::UpfConfig;
 use weir_dataplane::{JOURNALS, Progress, privileges};
+use weir_steer::Policy;
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
 use weir_upf::plane::{Alone, Pace, PlaneHandle, Remote, alone};
@@ -32,10 +36,11 @@ use weir_upf::state;
 /// their packets pass between tunnels of GTP-U and the data network, and each QoS flow waits in a queue with
 /// an AQM of its own. The ports belong to the program while it runs. Needs root.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
     /// The configuration, a TOML file.
-    config: PathBuf,
+    #[arg(required = true)]
+    config: Option<PathBuf>,
     /// Change a key of the file, such as `run.duration=10s`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -50,11 +55,19 @@ pub struct Arguments {
     /// End the run that has the folder of sessions (`run.state`), and go on with its sessions.
     #[arg(long)]
     takeover: bool,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    Session(Box<session::Arguments>),
 }
 
 const EXAMPLES: &str = "Examples:
   sudo weir upf upf.toml
   weir upf upf.toml --control-only --json --set run.duration=60s   PFCP alone for a minute
+  weir upf session add phone --upf 203.0.113.1 --ue 10.45.0.7 --station 192.0.2.9 --teid 0x99   a session by hand
 A configuration:
   n3 = { port = \"eth1\", address = [\"192.0.2.1/24\"] }                       base stations
   n4 = { address = \"203.0.113.1\", peers = [\"203.0.113.2\"] }                session management
@@ -75,9 +88,13 @@ const GOODBYE: Duration = Duration::from_millis(500);
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
+    if let Some(Verb::Session(arguments)) = arguments.verb {
+        return session::main(*arguments, output);
+    }
+    let path = arguments.config.expect("the arguments have it where there is no verb");
     let page = arguments.page.map(|address| format!("run.page={address}"));
     let set: Vec<String> = arguments.set.into_iter().chain(page).collect();
-    let document = results::document(&arguments.config, &set)?;
+    let document = results::document(&path, &set)?;
     let config = document.upf_config().map_err(Failure::input)?;
     let output = &output.logging(Level::of(config.run.log));
     log::about("upf", format!("{} <-> {}", config.n3.port, config.n6.port));
@@ -90,7 +107,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         ("run.page", config.run.page.as_deref()),
         arguments.takeover,
     )?;
-    let source = Source::new(Some(&arguments.config), &set, document);
+    let source = Source::new(Some(&path), &set, document);
     let asked = Asked { stop: &stop, doors, source, hangup };
     if arguments.control_only {
         let seed = RandomState::new().build_hasher().finish();
@@ -231,6 +248,7 @@ fn forward(
 trait Tells {
     fn faults(&mut self) -> Vec<(&'static str, u64)>;
     fn warnings(&mut self) -> Vec<String>;
+    fn hold_to(&mut self, policies: &[Option<Policy>]) -> Result<(), String>;
 }
 
 impl Tells for PlaneHandle<Alone> {
@@ -242,6 +260,10 @@ impl Tells for PlaneHandle<Alone> {
     fn warnings(&mut self) -> Vec<String> {
         Vec::new()
     }
+
+    fn hold_to(&mut self, policies: &[Option<Policy>]) -> Result<(), String> {
+        PlaneHandle::hold_to(self, policies)
+    }
 }
 
 impl Tells for PlaneHandle<Remote> {
@@ -251,6 +273,10 @@ impl Tells for PlaneHandle<Remote> {
 
     fn warnings(&mut self) -> Vec<String> {
         self.reach().warnings()
+    }
+
+    fn hold_to(&mut self, policies: &[Option<Policy>]) -> Result<(), String> {
+        PlaneHandle::hold_to(self, policies)
     }
 }
 
@@ -288,7 +314,9 @@ fn serve(
     while !is_over() {
         server.turn(TURN)?;
         desk.alive();
-        desk.serve(&mut watched, control::TURN).into_iter().for_each(|entry| board.say(entry));
+        let hold_to = &mut |policies: &[_]| server.control().plane().hold_to(policies);
+        let asked = &mut control::Asked { watched: &mut watched, hold_to };
+        desk.serve(asked, control::TURN).into_iter().for_each(|entry| board.say(entry));
         server.said().iter().for_each(|line| board.say(Entry::warn("kept", line)));
         server.control().told().iter().for_each(|line| board.say(Entry::info("pfcp", line)));
         let warnings = server.control().plane().warnings();

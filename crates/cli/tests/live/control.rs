@@ -14,7 +14,7 @@ use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 use weir_lab::{SpawnOptions, Testbed, in_netns, spawn_in};
 use weir_operate::client::Client;
-use weir_operate::{Applied, ConfigurationChange, DirectionStatus, Status};
+use weir_operate::{Applied, ConfigurationChange, DirectionStatus, Forecast, Status, WhatIf};
 
 const METRICS: &str = "127.0.0.1:9469";
 
@@ -126,6 +126,76 @@ fn changes_are_put_into_force_or_refused_with_key_and_remedy_and_logged_with_who
     let ended = weir.interrupt();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(ended.json()["links"][0]["rate_bps"], 45e6);
+}
+
+/// The scheduling class of a thread of a program, by its name; none where there is no such thread.
+fn scheduler(pid: u32, name: &str) -> Option<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let own =
+        |path: &PathBuf| std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name);
+    let task = tasks.map(|task| task.path()).find(own)?;
+    let number: i32 = task.file_name()?.to_str()?.parse().ok()?;
+    // SAFETY: it reads and writes no memory of ours.
+    let class = unsafe { libc::sched_getscheduler(number) };
+    (class >= 0).then_some(class)
+}
+
+#[test]
+fn what_if_is_computed_beside_a_link_and_changes_nothing() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let testbed = testbed();
+    let weir = Weir::start(testbed.bottleneck(), &steered());
+    assert_eq!(rate(&weir), 50e6);
+    let ask = |what: &WhatIf| -> Result<Forecast, String> {
+        let mut client = Client::connect(&socket(&weir)).unwrap();
+        client.ask("POST", "/v1/what-if", Some(what)).map_err(|failure| failure.to_string())
+    };
+    let of = |set: &[(&str, &str)], flows: u32| WhatIf {
+        direction: "a_to_b".into(),
+        set: set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+        flows,
+        duration_s: Some(10.0),
+        ..WhatIf::default()
+    };
+    // Where others want all processors, nothing is left for it.
+    let is_starved = |why: &str| why.contains("computing took more than") || why.contains("no answer within");
+    let now = match ask(&of(&[], 10)) {
+        Err(why) if is_starved(&why) => return skipped(format!("no processor is free: {why}")),
+        now => now.unwrap(),
+    };
+    assert_eq!(
+        (now.rate_bps, now.points.len(), now.policy.as_ref().unwrap().target_max_ms),
+        (50e6, 20, 30.0)
+    );
+    assert!(now.utilization > 0.7, "{now:?}");
+    let slow = match ask(&of(&[("rate", "10Mbit/s"), ("policy.target_max", "5ms")], 10)) {
+        Err(why) if is_starved(&why) => return skipped(format!("no processor is free: {why}")),
+        slow => slow.unwrap(),
+    };
+    assert_eq!((slow.rate_bps, slow.policy.as_ref().unwrap().target_max_ms), (10e6, 5.0));
+    // Nothing of it is in force.
+    assert_eq!(rate(&weir), 50e6);
+    let refused = ask(&of(&[("policy.target_max", "99s")], 10)).unwrap_err();
+    assert!(refused.contains("policy.target_max"), "{refused}");
+    // It gets what nobody else wants of the processors, confined as the program is by then.
+    let pid = weir.child.pid();
+    let seen = std::thread::scope(|scope| {
+        let long =
+            scope.spawn(|| ask(&WhatIf { duration_s: Some(100.0), ..of(&[("rate", "400Mbit/s")], 200) }));
+        let mut seen = None;
+        while !long.is_finished() {
+            seen = seen.or(scheduler(pid, "weir-what-if").filter(|class| *class == libc::SCHED_IDLE));
+            sleep(Duration::from_millis(1));
+        }
+        // It is done, or has had its time.
+        if let Err(refused) = long.join().unwrap() {
+            assert!(is_starved(&refused), "{refused}");
+        }
+        seen
+    });
+    assert_eq!(seen, Some(libc::SCHED_IDLE));
+    let ended = weir.interrupt();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
 #[test]

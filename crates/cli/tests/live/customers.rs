@@ -167,6 +167,43 @@ fn customers_below_a_site_hold_their_rates_and_plans_change_while_tcp_goes_on() 
     );
     settles([5.0, 20.0]);
 
+    // One customer, whom the file puts back when it is read again.
+    let (code, told) = common::ctl(pid, &["set", "customers.c1.down=8Mbit/s", "customers.c0.exempt=true"]);
+    let applied = &told["links"][0]["applied"];
+    assert!(code == 0 && applied["at_s"].as_f64().is_some(), "{told}");
+    let is_so = |key: &str, from: &str, to: &str| {
+        let all = applied["changed"].as_array().unwrap();
+        all.iter().any(|one| one["key"] == key && one["from"] == from && one["to"] == to)
+    };
+    assert!(is_so("customers.c1.down", "\"20Mbit/s\"", "\"8Mbit/s\""), "{told}");
+    assert!(is_so("customers.c0.exempt", "false", "true"), "{told}");
+    assert!(applied["notes"].to_string().contains("puts back what the file says"), "{told}");
+    settles([5.0, 8.0]);
+    for (set, words) in [
+        ("customers.c9.down=1Mbit/s", "\"c9\" is no customer"),
+        ("customers.c1.down=fast", "customers.c1.down"),
+        ("customers.c1.address=10.0.0.1", "does not change so"),
+    ] {
+        let (code, told) = common::ctl(pid, &["set", "customers.c0.down=1Mbit/s", set]);
+        assert!(code == 1 && told.to_string().contains(words), "{told}");
+    }
+    // Who sends nothing is found, too, by name and by address.
+    let customers = |words: &[&str]| {
+        let (code, told) = common::ctl(pid, &[&["users"], words].concat());
+        assert_eq!(code, 0, "{told}");
+        told["links"][0]["customers"].as_array().unwrap().clone()
+    };
+    let c1 = customers(&["c1", "--limit", "1"]).remove(0);
+    assert!(c1["user"]["name"] == "c1" && c1["user"]["rate_bps"] == 8e6, "{c1}");
+    for words in [["OTHER3999", "--limit=5"], ["--address", "172.16.15.249"]] {
+        let found = customers(&words);
+        assert!(found.iter().all(|one| one["user"]["name"] == "other3999" && one["has_queue"] == false));
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+    let (code, told) = common::ctl(pid, &["reload"]);
+    assert!(code == 0 && told.to_string().contains("2 with another plan"), "{told}");
+    settles([5.0, 20.0]);
+
     // A file that is wrong is refused as a whole, with line, key and remedy.
     std::fs::write(&file, plans(7, 7, 10).replace("c1,tower", "c1,towr").replace(",7Mbit/s", ",7 apples"))
         .unwrap();

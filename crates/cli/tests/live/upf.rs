@@ -165,6 +165,43 @@ fn its_sessions_are_looked_at_while_it_runs_and_what_takes_a_restart_is_told() {
 }
 
 #[test]
+fn policies_and_the_level_of_the_log_change_while_it_runs() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let (server, peer) = ("127.8.7.25", "127.8.7.26");
+    let more = "[flow]\naqm = { name = \"gsp\" }\npolicy = { target_max = \"30ms\" }\n\
+                [[flows]]\nqfi = 5\naqm = { name = \"codel\" }\n";
+    let file = configuration_with("changed", server, peer, more);
+    let upf = Upf::start(Command::new(WEIR), file, &["--control-only"]);
+    let (client, _) = session(server, peer);
+    let pid = upf.child.id();
+    let (status, told) = ctl(pid, &["set", "flow.policy.target_max=9ms", "run.log=debug"]);
+    let applied = &told["links"][0]["applied"];
+    assert!(status == 0 && applied["at_s"].as_f64().is_some(), "{told}");
+    let keys: Vec<_> = applied["changed"].as_array().unwrap().iter().map(|one| one["key"].clone()).collect();
+    assert_eq!(keys, ["flow.policy.target_max", "run.log"], "{told}");
+    let (_, told) = ctl(pid, &["get", "flow.policy.target_max"]);
+    assert_eq!(told["links"][0]["values"]["flow.policy.target_max"], "\"9ms\"", "{told}");
+    // One key that takes a restart refuses all of it, and so does a policy where none was.
+    for (keys, wanted) in [
+        (["flow.policy.target_max=8ms", "limits.sessions=5"], "limits.sessions"),
+        (["run.log=info", "flows.0.policy.target_max=8ms"], "flows.0.policy"),
+    ] {
+        let (status, refused) = ctl(pid, &["set", keys[0], keys[1]]);
+        let why = &refused["links"][0]["refused"];
+        assert!(status == 1 && why["needs_restart"] == true, "{refused}");
+        assert!(why["problems"].to_string().contains(wanted), "{refused}");
+    }
+    let (status, refused) = ctl(pid, &["set", "flow.policy.target_max=99s"]);
+    assert!(status == 1 && refused["links"][0]["refused"]["needs_restart"] == false, "{refused}");
+    // The file is in force again.
+    let (status, told) = ctl(pid, &["reload"]);
+    assert!(status == 0 && told.to_string().contains("after it was changed live"), "{told}");
+    assert_eq!(ctl(pid, &["status"]).1["links"][0]["changes"], 2);
+    drop(client);
+    assert_eq!(upf.interrupt().0, Some(0));
+}
+
+#[test]
 fn a_wrong_configuration_is_refused_with_its_key() {
     let file = configuration("wrong", "127.8.7.3", "2001:db8::1");
     for verb in [["upf", "--control-only"], ["check", "--print"]] {
@@ -205,15 +242,20 @@ fn uplink(teid: u32, payload: &[u8]) -> Vec<u8> {
 /// A base station with 192.0.2.9 and a data network with 198.51.100.9, the program between them, and a
 /// session.
 fn forward(testbed: &Testbed, server: &str, file: PathBuf, peer: &str) -> (Upf, Client, Established) {
+    let upf = between(testbed, file);
+    let (client, established) = in_netns(testbed.bottleneck(), || session(server, peer)).unwrap();
+    (upf, client, established)
+}
+
+/// The same without a session.
+fn between(testbed: &Testbed, file: PathBuf) -> Upf {
     exec(testbed.sender(), "ip", &["addr", "replace", "192.0.2.9/24", "dev", "snd0"]);
     exec(testbed.receiver(), "ip", &["addr", "replace", "198.51.100.9/24", "dev", "rcv0"]);
     exec(testbed.receiver(), "ip", &["route", "replace", "10.45.0.0/16", "via", "198.51.100.1"]);
     exec(testbed.bottleneck(), "ip", &["link", "set", "lo", "up"]);
     let mut command = Command::new("ip");
     command.args(["netns", "exec", testbed.bottleneck(), WEIR]);
-    let upf = Upf::start(command, file, &[]);
-    let (client, established) = in_netns(testbed.bottleneck(), || session(server, peer)).unwrap();
-    (upf, client, established)
+    Upf::start(command, file, &[])
 }
 
 fn bound(namespace: &str, address: &str) -> UdpSocket {
@@ -382,6 +424,176 @@ fn taken_over(mode: &str, attempt: &mut Attempt) {
     attempt.within(format!("{mode}: longest gap in s"), gap.as_secs_f64(), ..0.2);
     let (status, told) = second.interrupt();
     assert_eq!(status, Some(0), "{told}");
+    testbed.close().unwrap();
+}
+
+/// `weir upf session` with a file of its own; exit status, its object, and what it said.
+fn by_hand(folder: &Path, namespace: Option<&str>, words: &[&str]) -> (i32, serde_json::Value, String) {
+    let mut command = match namespace {
+        Some(namespace) => {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", namespace, WEIR]);
+            command
+        }
+        None => Command::new(WEIR),
+    };
+    let state = folder.join("sessions.json");
+    command.args(["--json", "upf", "session"]).args(words).arg("--state").arg(state);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let told = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    (output.status.code().unwrap(), told, said)
+}
+
+#[test]
+fn sessions_by_hand_are_added_changed_listed_and_ended() {
+    let (server, peer) = ("127.8.7.21", "127.8.7.22");
+    let folder = Folder::new();
+    let peers = ["--upf", server, "--from", peer];
+    let ask = |words: &[&str]| by_hand(folder.path(), None, &[words, &peers].concat());
+    let phone = ["--ue", "10.45.0.7", "--station", "192.0.2.9", "--teid", "0x99"];
+    // Nobody is there.
+    let begun = Instant::now();
+    let (status, told, _) = ask(&[&["add", "phone", "--timeout", "400ms"], &phone[..]].concat());
+    let why = told["error"].as_str().unwrap();
+    assert!(status == 1 && why.contains("does not answer PFCP") && why.contains("Remedy"), "{told}");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let upf = Upf::start(Command::new(WEIR), configuration("by-hand", server, peer), &["--control-only"]);
+    let flow = "{ qfi = 1, gbr_down = \"2Mbit/s\", filter = [\"permit out 17 from any to assigned 5060\"] }";
+    let more = ["--ambr-up", "50Mbit/s", "--ambr-down", "100Mbit/s", "--flow", flow];
+    let (status, told, said) = ask(&[&["add", "phone"], &phone[..], &more[..]].concat());
+    assert_eq!(status, 0, "{told} {said}");
+    let session = &told["sessions"][0];
+    assert!(session["teid"].as_u64().unwrap() > 0 && session["n3_address"] == "192.0.2.1", "{told}");
+    assert_eq!(session["qfis"], serde_json::json!([1, 9]));
+    let seid = session["seid"].as_str().unwrap().to_string();
+    // The same name, and the address of the same user.
+    let (status, told, _) = ask(&[&["add", "phone"], &phone[..]].concat());
+    assert!(status == 2 && told.to_string().contains("is there already"), "{told}");
+    let (status, told, _) = ask(&[&["add", "other"], &phone[..]].concat());
+    assert!(status == 1 && told.to_string().contains("cause 73, rule creation"), "{told}");
+    assert!(told.to_string().contains("UE IP Address"), "{told}");
+    // A file adds several; what is wrong in it is told before anything is asked.
+    let file = folder.path().join("more.toml");
+    let text = "[[sessions]]\nname = \"a\"\nue = [\"10.45.1.1\"]\nstation = \"192.0.2.9\"\nteid = 1\n\
+                [[sessions]]\nname = \"b\"\nue = [\"10.45.1.2\"]\nstation = \"192.0.2.9\"\nteid = 2\n";
+    std::fs::write(&file, text.replace("teid = 2", "tied = 2")).unwrap();
+    let (status, told, _) = ask(&["add", "--file", file.to_str().unwrap()]);
+    assert!(status == 2 && told.to_string().contains("more.toml:10: key `sessions.1.tied`"), "{told}");
+    std::fs::write(&file, text).unwrap();
+    assert_eq!(ask(&["add", "--file", file.to_str().unwrap()]).0, 0);
+    let (status, told, _) = ask(&["list"]);
+    let states: Vec<_> =
+        told["sessions"].as_array().unwrap().iter().map(|one| one["state"].clone()).collect();
+    assert!(status == 0 && states == ["up", "up", "up"], "{told}");
+    // A handover, another AMBR and a flow less, in one request.
+    let changes = ["--teid", "0x100", "--ambr-down", "200Mbit/s", "--remove-flow", "1"];
+    let (status, told, _) = ask(&[&["change", &seid], &changes[..]].concat());
+    assert!(status == 0 && told["changed"] == true, "{told}");
+    assert_eq!(
+        (&told["session"]["station_teid"], &told["session"]["qfis"]),
+        (&0x100.into(), &serde_json::json!([9]))
+    );
+    let (status, told, _) = ask(&[&["change", "phone"], &changes[..4]].concat());
+    assert!(status == 0 && told["changed"] == false, "{told}");
+    let (status, told, _) = ask(&["change", "phone", "--ambr-down", "fast"]);
+    assert!(status == 2 && told.to_string().contains("sessions.0.ambr_down"), "{told}");
+    let (status, told, _) = ask(&["change", "phoen", "--teid", "5"]);
+    assert!(status == 2 && told.to_string().contains("did you mean \\\"phone\\\"?"), "{told}");
+    let (status, told, _) = ask(&["delete", "phone", "a"]);
+    assert!(status == 0 && told["sessions"][0]["bytes_up"] == 0, "{told}");
+    assert_eq!(ask(&["list"]).1["sessions"].as_array().unwrap().len(), 1);
+    let (_, told) = upf.interrupt();
+    let counts = (&told["pfcp"]["established"], &told["pfcp"]["modified"], &told["sessions_in_all"]);
+    // Each look at a session is a modification that changes nothing.
+    assert_eq!((counts.0, counts.2), (&3.into(), &1.into()), "{told}");
+    assert!(counts.1.as_u64().unwrap() >= 1, "{told}");
+    // A user plane that knows nothing any more.
+    let upf = Upf::start(Command::new(WEIR), configuration("by-hand", server, peer), &["--control-only"]);
+    assert_eq!(ask(&["list"]).1["sessions"][0]["state"], "gone");
+    let (status, told, _) = ask(&["change", "b", "--teid", "9"]);
+    assert!(status == 1 && told.to_string().contains("add it again, with --hold"), "{told}");
+    let (status, told, said) = ask(&[&["add", "phone"], &phone[..]].concat());
+    assert!(status == 0 && said.contains("knows none of the 1 sessions"), "{told} {said}");
+    assert_eq!(ask(&["delete", "--all"]).0, 0);
+    drop(upf);
+}
+
+#[test]
+fn packets_of_a_session_by_hand_pass_as_long_as_it_is_held() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let testbed = testbed();
+    let (server, peer) = ("127.8.7.23", "127.8.7.24");
+    // Heartbeats that nobody answers for two seconds end sessions.
+    let n4 = format!("n4 = {{ address = \"{server}\", peers = [\"{peer}\"]");
+    let file = configuration("held", server, peer);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let quick = text.replacen(&n4, &format!("{n4}, heartbeat = \"1s\", hold = \"2s\""), 1);
+    assert_ne!(quick, text);
+    std::fs::write(&file, quick).unwrap();
+    let upf = between(&testbed, file);
+    let folder = Folder::new();
+    let namespace = Some(testbed.bottleneck());
+    let ask = |words: &[&str]| {
+        by_hand(folder.path(), namespace, &[words, &["--upf", server, "--from", peer]].concat())
+    };
+    let phone = ["add", "phone", "--ue", "10.45.0.7", "--station", "192.0.2.9", "--teid", "0x99"];
+    let state = folder.path().join("sessions.json");
+    let mut holder = Command::new("ip")
+        .args(["netns", "exec", testbed.bottleneck(), WEIR, "--json", "upf", "session"])
+        .args(phone)
+        .args(["--hold", "--upf", server, "--from", peer, "--state", state.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut told = String::new();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    while let Some(Ok(line)) = lines.next() {
+        told.push_str(&line);
+        if line == "}" {
+            break;
+        }
+    }
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let teid = told["sessions"][0]["teid"].as_u64().unwrap() as u32;
+    let station = bound(testbed.sender(), "192.0.2.9:2152");
+    let host = bound(testbed.receiver(), "198.51.100.9:7000");
+    let round_trip = |to_station: u32| {
+        let mut buffer = [0; 2048];
+        station.send_to(&uplink(teid, b"hello"), "192.0.2.1:2152").unwrap();
+        let (_, from) = host.recv_from(&mut buffer).expect("the user's packet");
+        host.send_to(b"back", from).unwrap();
+        loop {
+            let (_, _) = station.recv_from(&mut buffer).expect("the packet to the user");
+            // An end marker is told to the tunnel of before.
+            if buffer[1] == 255 {
+                return assert_eq!(&buffer[4..8], &to_station.to_be_bytes());
+            }
+        }
+    };
+    round_trip(0x99);
+    // A handover by another process, while the first one holds the session.
+    let (status, told, said) =
+        ask(&["change", "phone", "--teid", "0x100", "--ambr-up", "50Mbit/s", "--ambr-down", "50Mbit/s"]);
+    assert_eq!(status, 0, "{told} {said}");
+    round_trip(0x100);
+    // Longer than nobody may be silent.
+    std::thread::sleep(Duration::from_secs(4));
+    round_trip(0x100);
+    // SAFETY: no pointers are involved; the process is our child, which was not waited for.
+    unsafe { libc::kill(holder.id() as i32, libc::SIGINT) };
+    assert_eq!(holder.wait().unwrap().code(), Some(0));
+    assert!(ask(&["list"]).1["sessions"].as_array().unwrap().is_empty());
+    // One that is not held ends.
+    assert_eq!(ask(&phone).0, 0);
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(ask(&["list"]).1["sessions"][0]["state"], "gone");
+    let (status, told) = upf.interrupt();
+    assert_eq!(
+        (status, &told["pfcp"]["established"], &told["sessions_in_all"]),
+        (Some(0), &2.into(), &0.into())
+    );
     testbed.close().unwrap();
 }
 

@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use weir_config::{
-    Document, Embedded, Errors, NetworkLink, PageFile, PlansFile, RunConfig, Scenario, SteerConfig, UpfConfig,
+    Document, Embedded, Errors, NetworkLink, PageFile, PlansFile, RunConfig, Scenario, SessionFile,
+    SteerConfig, UpfConfig,
 };
 
 fn here(path: &str) -> PathBuf {
@@ -192,6 +193,7 @@ fn the_reference_pages_are_up_to_date() {
     expect(&here("../../docs/plans.md"), &PlansFile::reference());
     expect(&here("../../docs/page-file.md"), &PageFile::reference());
     expect(&here("../../docs/upf-config.md"), &UpfConfig::reference());
+    expect(&here("../../docs/upf-sessions.md"), &SessionFile::reference());
     let path = here("../../docs/libweir.md");
     let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let [start, end] = GENERATED.map(|line| page.find(line).expect("the page has the place for its keys"));

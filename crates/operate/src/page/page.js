@@ -16,6 +16,9 @@ const state = {
   heard: 0,
   pid: null,
   drawn: "",
+  forecast: null, // what the simulator said, of one direction
+  asked: { words: "", customers: null }, // customers that the program found for a search
+  supposed: false, // whether somebody typed what is to be computed
 };
 
 // ---- numbers as text ----
@@ -168,6 +171,7 @@ function draw() {
   moves(d);
   table(s);
   form(d);
+  supposition(s, d);
 }
 
 // Of a user-plane function: how many sessions there are, and of how many the queues are listed.
@@ -208,7 +212,7 @@ function show(i) {
   const d = state.status && state.status.directions[i];
   if (!d) return;
   state.shown = d.name;
-  state.edited = false;
+  state.edited = state.supposed = false;
   draw();
 }
 
@@ -259,7 +263,7 @@ function top(most) {
   return [1, 2, 5, 10].map((n) => n * step).find((n) => n >= most * 1.0001) || 10 * step;
 }
 
-function timeline(id, points, lines, most, unit) {
+function timeline(id, points, lines, most, unit, guesses) {
   const svg = draws($(id));
   const left = 46, right = 8, upper = 18, lower = 18;
   const now = points[points.length - 1].at, length = 120000;
@@ -292,7 +296,26 @@ function timeline(id, points, lines, most, unit) {
     svg.add("text", { class: "name t-" + kind, x: label, y: 11 }, words);
     label += words.length * 6.6 + 14;
   }
+  // What was computed ends where what is measured ends.
+  const f = forecast();
+  if (f && f.points.length > 1) {
+    const end = f.points[f.points.length - 1].t_s;
+    for (const name of guesses) {
+      const known = f.points.filter((p) => is(p[name]));
+      if (known.length > 1) {
+        const run = known.map((p) => x(now - (end - p.t_s) * 1000).toFixed(1) + "," + y(p[name]).toFixed(1));
+        svg.add("polyline", { class: "guess", points: run.join(" ") });
+      }
+    }
+    // A phone has no place for it in the first line.
+    svg.add("text", { class: "name t-guess", x: svg.width - right, y: 28, "text-anchor": "end" }, "what if");
+  }
   svg.end();
+}
+
+// What was computed of the direction that is shown.
+function forecast() {
+  return state.forecast && state.forecast.direction === state.shown ? state.forecast : null;
 }
 
 function charts(d, points) {
@@ -302,11 +325,13 @@ function charts(d, points) {
   const most = (name) => recent.reduce((m, q) => (is(q[name]) && q[name] > m ? q[name] : m), 0);
   const hundred = Math.max(1, top(most("used")));
   timeline("used", points, [["used", "used", "used"], ...(p ? [["low", "bound", "policy, at least"], ["aim", "aim", "aimed at"]] : [])],
-    hundred > 1 ? 1.2 : 1, (v) => (v * 100).toFixed(0) + " %");
+    hundred > 1 ? 1.2 : 1, (v) => (v * 100).toFixed(0) + " %", ["utilization"]);
+  const f = forecast();
   const bound = p ? p.target_max_ms : 0;
-  const high = top(Math.max(most("max"), most("set"), bound, 0.1));
+  const high = top(Math.max(most("max"), most("set"), bound, f ? f.delay_p95_ms : 0, 0.1));
   timeline("delay", points, [["max", "max", "largest"], ["mean", "mean", "mean"], ["set", "set", "set point"],
-    ...(p ? [["most", "bound", "policy, at most"]] : [])], high, (v) => fixed(v, high < 1 ? 2 : high < 10 ? 1 : 0) + " ms");
+    ...(p ? [["most", "bound", "policy, at most"]] : [])], high,
+    (v) => fixed(v, high < 1 ? 2 : high < 10 ? 1 : 0) + " ms", ["delay_mean_ms", "setpoint_ms"]);
   phase(p, recent);
   const words = p
     ? `${percent(d.utilization)} used, the policy asks for ${percent(p.utilization_low)}.`
@@ -333,7 +358,8 @@ function phase(p, points) {
   const svg = draws($("phase"));
   const left = 46, right = 10, upper = 10, lower = 32;
   const known = points.filter((q) => is(q.used) && is(q.mean));
-  const wide = top(Math.max(known.reduce((m, q) => Math.max(m, q.mean), 0), p ? p.target_max_ms * 1.25 : 0, 0.1));
+  const f = forecast();
+  const wide = top(Math.max(known.reduce((m, q) => Math.max(m, q.mean), 0), p ? p.target_max_ms * 1.25 : 0, f ? f.delay_mean_ms : 0, 0.1));
   const x = (v) => left + ((svg.width - left - right) * Math.min(v, wide)) / wide;
   const y = (v) => upper + (svg.height - upper - lower) * (1 - Math.min(v, 1.02) / 1.02);
   if (p) {
@@ -359,6 +385,12 @@ function phase(p, points) {
       "fill-opacity": last ? 1 : (0.08 + (0.6 * i) / known.length).toFixed(2),
     });
   });
+  if (f) {
+    f.points.forEach((q) => svg.add("rect", { class: "guess", x: (x(q.delay_mean_ms) - 2).toFixed(1), y: (y(q.utilization) - 2).toFixed(1), width: 4, height: 4 }));
+    const [cx, cy] = [x(f.delay_mean_ms), y(f.utilization)];
+    svg.add("path", { class: "guess", d: `M${cx - 7},${cy}H${cx + 7}M${cx},${cy - 7}V${cy + 7}` });
+    svg.add("text", { class: "name t-guess", x: cx + 9, y: cy + 14 }, "what if");
+  }
   svg.end();
 }
 
@@ -396,11 +428,35 @@ function rows(s) {
     overflows: d.packets.overflowed + d.packets.shed, marks: d.packets.marked,
   }));
   const ports = s.ports.map((p) => ({ name: p.name, what: p.is_up ? "port, up" : "port, down", lost: p.lost_frames }));
-  const customers = s.directions.flatMap((d) => (d.users ? d.users.users : []).map((u) => ({
-    name: u.name, what: "customer, " + d.name, rate: u.rate_bps, bps: u.delivered_bps, used: u.rate_bps ? u.delivered_bps / u.rate_bps : null,
-    delay: u.delay_mean_ms, drops: u.dropped_packets, marks: u.marked_packets, rtt: u.rtt_ms, outcome: u.outcome,
-  })));
+  const customer = (direction, u, queue) => ({
+    name: u.name, what: "customer, " + direction + (queue ? "" : ", idle"), rate: u.rate_bps, bps: u.delivered_bps,
+    used: u.rate_bps ? u.delivered_bps / u.rate_bps : null, delay: u.delay_mean_ms, drops: u.dropped_packets, marks: u.marked_packets,
+    rtt: u.rtt_ms, outcome: u.outcome,
+  });
+  // The status has those with the highest rates; of others the program is asked.
+  const found = state.asked.words && state.asked.words === name() ? state.asked.customers : null;
+  const customers = found ? found.map((c) => customer(c.direction, c.user, c.has_queue))
+    : s.directions.flatMap((d) => (d.users ? d.users.users : []).map((u) => customer(d.name, u, true)));
   return [...queues, ...ports, ...customers];
+}
+
+// The part of a search that is not what the table itself says of a row.
+function name() {
+  const own = /^(customer|idle|port|up|down)$/i;
+  return $("search").value.split(/\s+/).filter((w) => w && !own.test(w)).join(" ");
+}
+
+// Asks for customers by name, or by address, as long as somebody searches.
+async function lookUp() {
+  const words = name(), s = state.status;
+  if (!s || !words || document.hidden || !s.directions.some((d) => d.users)) return;
+  const key = /^[0-9a-f.:]*[.:][0-9a-f.:]*$/i.test(words) ? "address" : "name";
+  try {
+    const answer = await fetch(`v1/users?limit=200&${key}=${encodeURIComponent(words)}`, { headers: headers(), cache: "no-store" });
+    if (!answer.ok || words !== name()) return;
+    state.asked = { words, customers: (await answer.json()).customers };
+    draw();
+  } catch { /* the line is lost, which is told above */ }
 }
 
 function table(s) {
@@ -425,7 +481,8 @@ function table(s) {
   });
   const words = $("search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const all = rows(s);
-  const found = all.filter((r) => words.every((w) => (r.name + " " + r.what).toLowerCase().includes(w)));
+  const given = new Set(state.asked.words && state.asked.words === name() ? name().toLowerCase().split(/\s+/) : []);
+  const found = all.filter((r) => words.filter((w) => !(given.has(w) && r.what.startsWith("customer"))).every((w) => (r.name + " " + r.what).toLowerCase().includes(w)));
   const value = columns[state.sort.column][1], sign = state.sort.down ? -1 : 1;
   found.sort((a, b) => {
     const [x, y] = [value(a), value(b)];
@@ -511,6 +568,61 @@ async function ask(dryRun) {
   }
 }
 
+// ---- what if ----
+
+function supposition(s, d) {
+  $("what-if").hidden = !s.what_if;
+  if (!s.what_if || state.supposed) return;
+  const p = d.policy;
+  $("if_rate").value = shownValue(d.rate_bps ? +(d.rate_bps / 1e6).toPrecision(6) : null);
+  $("if_low").value = p ? shownValue(p.utilization_low * 100) : "";
+  $("if_most").value = p ? shownValue(p.target_max_ms) : "";
+}
+
+function tell(text, kind) {
+  $("forecast").dataset.kind = kind || "";
+  set($("forecast"), text);
+}
+
+async function compute() {
+  if (!state.status) return;
+  const d = state.status.directions[index()], typed = (id) => $(id).value.trim().replace(",", ".");
+  const values = {}, p = d.policy;
+  const put = (id, key, unit, now) => {
+    const text = typed(id);
+    if (text && text !== shownValue(now)) values[key] = /^[0-9.]+$/.test(text) ? text + unit : text;
+  };
+  put("if_rate", "rate", "Mbit/s", d.rate_bps ? +(d.rate_bps / 1e6).toPrecision(6) : null);
+  put("if_aqm", "aqm.name", "", null);
+  put("if_low", "policy.utilization_low", "%", p ? p.utilization_low * 100 : null);
+  put("if_most", "policy.target_max", "ms", p ? p.target_max_ms : null);
+  const body = { direction: d.name, set: values, flows: Number(typed("if_flows")), rtt_ms: Number(typed("if_rtt")), congestion: $("if_congestion").value };
+  $("compute").disabled = true;
+  tell("computing", "");
+  try {
+    const answer = await fetch("v1/what-if", {
+      method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body),
+    });
+    if (!answer.ok) {
+      tell("Not computed. " + (await reason(answer)), "bad");
+      if (answer.status === 401) $("token").focus();
+      return;
+    }
+    const f = await answer.json();
+    state.forecast = f;
+    const measured = is(d.utilization) ? ` Measured now: ${percent(d.utilization)}, mean delay ${ms(d.delay_mean_ms)}.` : "";
+    tell(`What if, ${f.aqm} at ${rate(f.rate_bps)} with ${count(body.flows)} flows of ${body.congestion} and ${body.rtt_ms} ms: ` +
+      `${percent(f.utilization)} used, mean delay ${ms(f.delay_mean_ms)}, 95 % of packets below ${ms(f.delay_p95_ms)}, ` +
+      `${count(f.drops)} drops, ${count(f.marks)} marks in ${f.duration_s.toFixed(0)} s, computed in ${f.took_s.toFixed(1)} s.` +
+      measured + (f.notes.length ? " " + f.notes.join(" ") : ""), "good");
+    draw();
+  } catch {
+    tell("The program does not answer. Nothing was changed.", "bad");
+  } finally {
+    $("compute").disabled = false;
+  }
+}
+
 // ---- keys, theme, token ----
 
 function store(of, key, value) {
@@ -541,10 +653,21 @@ function begin() {
     store(() => localStorage, "weir-theme", next);
   };
   $("theme").addEventListener("click", turn);
-  $("search").addEventListener("input", draw);
+  let later = 0;
+  $("search").addEventListener("input", () => { clearTimeout(later); later = setTimeout(lookUp, 250); draw(); });
+  setInterval(lookUp, 2000);
   $("policy").addEventListener("submit", (event) => { event.preventDefault(); ask(false); });
   $("policy").addEventListener("input", (event) => { if (event.target.id !== "token") state.edited = true; });
   $("check").addEventListener("click", () => ask(true));
+  $("traffic").addEventListener("submit", (event) => { event.preventDefault(); compute(); });
+  $("traffic").addEventListener("input", () => { state.supposed = true; });
+  $("forget").addEventListener("click", () => {
+    state.forecast = null;
+    state.supposed = false;
+    $("if_aqm").value = "";
+    tell("", "");
+    draw();
+  });
   $("undo").addEventListener("click", () => { state.edited = false; say("", ""); draw(); });
   $("directions").addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -554,12 +677,13 @@ function begin() {
     $("directions").children[index()].focus();
   });
   document.addEventListener("keydown", (event) => {
-    const typing = event.target instanceof HTMLInputElement;
+    const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
     if (event.key === "Escape" && typing) return event.target.blur();
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "t") turn();
     else if (event.key === "1" || event.key === "2") show(Number(event.key) - 1);
     else if (event.key === "/") { event.preventDefault(); $("search").focus(); }
+    else if (event.key === "w" && !$("what-if").hidden) { event.preventDefault(); $("if_flows").focus(); }
     else if (event.key === "p" && !$("policy").hidden) { event.preventDefault(); $("utilization_low").focus(); }
   });
   document.addEventListener("visibilitychange", draw);

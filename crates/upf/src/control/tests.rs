@@ -652,7 +652,7 @@ fn people_are_told_names_beside_numbers() {
     let expected = "127.0.0.2: session establishment request (50) refused: cause 66, mandatory IE missing: Create FAR (3) \
                     is missing";
     assert_eq!(told, expected);
-    let error = crate::client::Error::Refused { kind: 52, cause: Some(65) };
+    let error = crate::client::Error::Refused { kind: 52, cause: Some(65), offending: None, rule: None };
     let expected = "the session modification request (52) was refused: cause 65, session context not found";
     assert_eq!(error.to_string(), expected);
 }

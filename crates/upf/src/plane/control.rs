@@ -8,6 +8,7 @@ use super::queueing::sojourns::Sojourns;
 use super::status::faults::Cause;
 use crate::rules::{Bounds, FlowUsage, Measured, Refusal, RemoteTunnel, Usage};
 use std::net::SocketAddr;
+use weir_steer::{Policy, PolicyError};
 use weir_units::Time;
 use weir_wire::gtpu;
 use weir_wire::tunnel::Encapsulation;
@@ -32,6 +33,8 @@ pub enum Command {
     Bound(u64, u8, Bounds),
     /// What was counted? The answer is written into this.
     Faults(Vec<(&'static str, u64)>),
+    /// Queues are held to other policies, by number of the profile.
+    Policies(Box<[Option<Policy>]>),
 }
 
 /// What is answered. What is not needed any more goes back to whoever asked, because freeing it takes time.
@@ -50,6 +53,8 @@ pub enum Answer {
     Measured(Vec<Measured>),
     /// What was counted.
     Faults(Vec<(&'static str, u64)>),
+    /// Whether these policies are in force.
+    Policies(Box<[Option<Policy>]>, Result<(), PolicyError>),
 }
 
 impl UserPlane {
@@ -79,6 +84,15 @@ impl UserPlane {
             Command::Faults(mut faults) => {
                 faults.extend(self.faults.named());
                 Answer::Faults(faults)
+            }
+            Command::Policies(policies) => {
+                let sessions = &self.sessions;
+                let profile = |(session, queue): (u32, u8)| {
+                    let live = sessions.get(session as usize)?.as_ref()?;
+                    live.program.queues.get(usize::from(queue)).map(|plan| plan.profile)
+                };
+                let done = self.waits.hold_to(&policies, profile);
+                Answer::Policies(policies, done)
             }
         }
     }

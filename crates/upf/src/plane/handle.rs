@@ -14,6 +14,7 @@ use crate::rules::{
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use weir_steer::Policy;
 
 /// Most tunnels that end with one change; more are refused.
 pub const ENDED_MAX: usize = 32;
@@ -73,6 +74,15 @@ impl<R: Reach> PlaneHandle<R> {
         match self.reach.ask(Command::Faults(Vec::with_capacity(64))) {
             Some(Answer::Faults(faults)) => faults,
             _ => Vec::new(),
+        }
+    }
+
+    /// Holds queues to other policies, by number of the profile: all between two packets, or none. Profiles
+    /// without a policy have none to change.
+    pub fn hold_to(&mut self, policies: &[Option<Policy>]) -> Result<(), String> {
+        match self.reach.ask(Command::Policies(policies.into())) {
+            Some(Answer::Policies(_, done)) => done.map_err(|error| error.to_string()),
+            _ => Err(gone().to_string()),
         }
     }
 

@@ -9,7 +9,7 @@ use weir_aqm::{AnyAqm, Parameters, Params};
 use weir_config::AqmConfig;
 use weir_dataplane::Frame;
 use weir_queue::{Counters, Pooled, Shaper, Store};
-use weir_steer::{Helm, SteeringLaw};
+use weir_steer::{Helm, Policy, PolicyError, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Most places that are looked at for an idle queue when all are taken.
@@ -124,6 +124,13 @@ impl Fresh {
         let label = if guide.is_some() { format!("{name}, steered") } else { name.clone() };
         let label = if profile.follow { format!("vaqm ({label})") } else { label };
         Ok(Fresh { aqm, guide, name: label, bound: profile.bound, fits: profile.fits() })
+    }
+}
+
+fn adopt(guide: &mut Guide, policy: &Option<Policy>) -> Result<(), PolicyError> {
+    match (guide, policy) {
+        (Some(helm), Some(policy)) => helm.adopt(policy),
+        _ => Ok(()),
     }
 }
 
@@ -271,8 +278,84 @@ impl QueuePool {
         }
     }
 
+    /// Holds queues to other policies, by number of the profile: those in use, which keep packets and what
+    /// was learned, and those to come. `profile` is that of an owner. Where there was no policy there is
+    /// none.
+    pub fn hold_to(
+        &mut self,
+        policies: &[Option<Policy>],
+        profile: impl Fn((u32, u8)) -> Option<u16>,
+    ) -> Result<(), PolicyError> {
+        policies.iter().flatten().try_for_each(Policy::validate)?;
+        for (fresh, policy) in self.fresh.iter_mut().zip(policies) {
+            adopt(&mut fresh.guide, policy)?;
+        }
+        for place in self.places.iter_mut().flatten() {
+            let policy = profile(place.owner).and_then(|number| policies.get(usize::from(number)));
+            policy.map_or(Ok(()), |policy| adopt(place.queue.guide_mut(), policy))?;
+        }
+        Ok(())
+    }
+
     /// Queues in use.
     pub fn used(&self) -> usize {
         self.places.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plane::classify::layout::LIMITS_MAX;
+    use weir_config::PolicyConfig;
+    use weir_queue::{Arrival, Hosts};
+    use weir_units::Ecn;
+
+    #[test]
+    fn queues_in_use_and_those_to_come_are_held_to_another_policy() {
+        let mut setup = PlaneSetup::alone([192, 0, 2, 1].into(), [198, 51, 100, 1].into());
+        let steered = || Profile {
+            policy: Some(PolicyConfig::default()),
+            ..Profile::of(AqmConfig::new("gsp").unwrap())
+        };
+        setup.profile = steered();
+        setup.profiles.insert(5, steered());
+        let plan = |profile| QueuePlan {
+            is_up: false,
+            is_local: false,
+            qfi: None,
+            profile,
+            limits: [0; LIMITS_MAX],
+            rate: Rate::from_mbps(10),
+            gbr: Rate::ZERO,
+            path: 0,
+            learns: false,
+            follows: false,
+            is_asked: true,
+            is_kept: false,
+        };
+        let mut pool = QueuePool::new(&setup, Time::ZERO).unwrap();
+        let (first, _) = pool.take((0, 0), &plan(0), Time::ZERO).unwrap();
+        let (other, _) = pool.take((0, 1), &plan(1), Time::ZERO).unwrap();
+        let most = |pool: &mut QueuePool, at: u32| {
+            pool.place(at).queue.guide().as_ref().unwrap().law().policy().target_max
+        };
+        let usual = Policy::default();
+        let set = usual.target_max;
+        let short = Policy { target_max: Duration::from_millis(3), ..usual.clone() };
+        let profile = |(_, queue): (u32, u8)| Some(u16::from(queue));
+        pool.place(first).queue.aim(set);
+        pool.hold_to(&[Some(short.clone()), Some(usual.clone())], profile).unwrap();
+        assert_eq!([most(&mut pool, first), most(&mut pool, other)], [short.target_max, set]);
+        // Its set point is within the policy before the algorithm is asked next.
+        let arrival = Arrival { len: Bytes::new(1500), flow: 1, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
+        let _ = pool.place(first).queue.pass(Time::from_nanos(1), arrival);
+        assert!(pool.place(first).queue.setpoint().unwrap() <= short.target_max);
+        let (later, _) = pool.take((1, 0), &plan(0), Time::ZERO).unwrap();
+        assert_eq!(most(&mut pool, later), short.target_max);
+        // One that contradicts itself changes nothing.
+        let wrong = Policy { target_max: Duration::ZERO, ..usual.clone() };
+        assert!(pool.hold_to(&[Some(usual), Some(wrong)], profile).is_err());
+        assert_eq!(most(&mut pool, first), short.target_max);
     }
 }
