@@ -853,7 +853,7 @@ impl Loop {
         let upstream = self.pipes[index].observed();
         let users = self.pipes[index].user_counters();
         let meter = self.pipes[index].meter();
-        let Signals { drops, overflows, filtered, marks } = meter.signals(&counters);
+        let Signals { drops, overflows, filtered, sanctioned, marks } = meter.signals(&counters);
         // The rate at the end; what could have been sent is counted at the rates that were in force.
         let rate_bps =
             setup.rate().map(|rate| if self.changed > 0 { self.capacity[index].rate } else { rate });
@@ -889,6 +889,7 @@ impl Loop {
             drops,
             overflows,
             acks_filtered: filtered,
+            sanctioned,
             marks,
             setpoint_ms: meter.setpoint_ms(),
             faults: faults.iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.to_string(), *n)).collect(),

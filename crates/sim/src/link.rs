@@ -25,6 +25,8 @@ pub struct Link {
     pub queue: Box<dyn LinkQueue>,
     /// Whether acknowledgements may take the place of older ones that wait.
     pub filters_acks: bool,
+    /// Whether the queue treats packets of NQB otherwise than others.
+    pub reads_nqb: bool,
     /// Expedited packets that wait, where the link has a lane for them.
     pub expedited: Option<Box<dyn LinkQueue>>,
     /// The link that sends for all of its medium: itself, where it shares none.
@@ -87,6 +89,7 @@ impl Link {
         Ok(Link {
             name: setup.name.clone(),
             filters_acks: queue_of_all.filters_acks(),
+            reads_nqb: queue_of_all.reads_nqb(),
             queue: queue_of_all,
             expedited: setup.expedite.then(|| lane.build()).transpose()?,
             leader: setup.medium,
