@@ -42,6 +42,14 @@ pub trait Guide<A: Aqm> {
         aqm.on_empty(now);
     }
 
+    /// A packet was stored beside the FIFOs of all algorithms, none of which is asked about it.
+    fn on_beside(&mut self, now: Time, p: &Packet) {
+        let _ = (now, p);
+    }
+
+    /// A packet from beside the FIFOs was the last one; their algorithms know that they are empty.
+    fn on_idle(&mut self) {}
+
     /// The wakeup that the algorithm asked for.
     fn on_wakeup(&mut self, aqm: &mut A, m: &Moment) {
         aqm.on_wakeup(m);
@@ -92,6 +100,18 @@ impl<A: Aqm, G: Guide<A>> Guide<A> for Option<G> {
         match self {
             Some(guide) => guide.on_empty(aqm, all, now),
             None => aqm.on_empty(now),
+        }
+    }
+
+    fn on_beside(&mut self, now: Time, p: &Packet) {
+        if let Some(guide) = self {
+            guide.on_beside(now, p);
+        }
+    }
+
+    fn on_idle(&mut self) {
+        if let Some(guide) = self {
+            guide.on_idle();
         }
     }
 

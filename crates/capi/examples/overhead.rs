@@ -37,6 +37,7 @@ pub fn through_rust(packets: u64) -> u64 {
                 flow: black_box(flow(n + round as usize)),
                 hosts: Hosts::UNKNOWN,
                 ecn: Ecn::NotEct,
+                nqb: false,
             };
             queue.enqueue(now, arrival, n as u64, &mut |_: &Packet, cookie, _| sum += cookie);
         }

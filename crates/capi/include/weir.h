@@ -248,7 +248,8 @@ typedef struct weir_packet {
      */
     uint32_t receiver;
     /*
-     Its ECN field in the two lowest bits; others are not looked at.
+     Its ECN field in the two lowest bits, and above them its DSCP, which only `queue.nqb` looks at: the
+     octet as it is in the packet.
      */
     uint8_t ecn;
     /*

@@ -76,6 +76,18 @@ impl<A: Aqm + Clone> Guide<A> for Above {
         }
     }
 
+    fn on_beside(&mut self, now: Time, p: &Packet) {
+        if let Above::Law(helm) = self {
+            Guide::<A>::on_beside(helm, now, p);
+        }
+    }
+
+    fn on_idle(&mut self) {
+        if let Above::Law(helm) = self {
+            Guide::<A>::on_idle(helm);
+        }
+    }
+
     fn on_wakeup(&mut self, aqm: &mut A, m: &Moment) {
         match self.helm(aqm) {
             Some(helm) => Guide::on_wakeup(helm, aqm, m),

@@ -18,6 +18,7 @@ use weir_queue::{
 };
 use weir_steer::{Helm, Policy, SteerError};
 use weir_units::{Bytes, Duration, Rate, Time};
+use weir_wire::dscp::Dscp;
 
 /// Most discarded packets that wait to be handed out. At half of it no packets are taken in, so that what is
 /// near it came of packets that left.
@@ -252,6 +253,7 @@ fn take_in(
             flow: packet.flow,
             hosts: Hosts { sender: packet.sender, receiver: packet.receiver },
             ecn: Ecn::from_bits(packet.ecn),
+            nqb: Dscp::of(packet.ecn) == Dscp::NQB,
         };
         // The number that the queue gives it.
         let number = queue.counters().arrived;

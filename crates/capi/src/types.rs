@@ -116,7 +116,8 @@ pub struct weir_packet {
     pub sender: u32,
     /// Hash of its destination address; 0 where nobody asks for hosts.
     pub receiver: u32,
-    /// Its ECN field in the two lowest bits; others are not looked at.
+    /// Its ECN field in the two lowest bits, and above them its DSCP, which only `queue.nqb` looks at: the
+    /// octet as it is in the packet.
     pub ecn: u8,
     /// Zero.
     pub reserved: [u8; 7],

@@ -85,6 +85,8 @@ choices! {
         Assured = "af",
         /// Expedited past it, where a link does that.
         Expedited = "ef",
+        /// Non-queue-building (RFC 9956): beside what builds a queue, where a queue does that.
+        NonQueueBuilding = "nqb",
     }
 }
 
@@ -173,8 +175,9 @@ section! {
         every: Option<Duration> = absent("a single transfer", within(MILLISECOND, MAX_DURATION)) => [Simulator, Row];
         /// The next transfer starts this long after the last was complete; needs `transfer`.
         pause: Option<Duration> = absent("a single transfer", within(Duration::ZERO, MAX_DURATION)) => [Simulator, Modems];
-        /// Class of the packets: "ef" for a few that must not wait. Acknowledgements have the class of the
-        /// data.
+        /// Class of the packets: "ef" for a few that must not wait, where a link expedites them; "nqb" for
+        /// those of senders that build no queue, where a queue has `nqb`. Acknowledgements have the class of
+        /// the data.
         class: Class = or(Class::Assured, Range::Any) => [Simulator];
         /// Rate at which the application makes data, where that limits it.
         app_rate: Option<Rate> = absent("as much as TCP can", within(SLOW, FAST)) => [Simulator];

@@ -151,6 +151,17 @@ fn check_users(info: &[ParamInfo], settings: &Settings, here: &Here, p: &mut Pro
     }
 }
 
+/// Tells of queue protection where nothing waits that is protected: the low-latency queue of DualPI2 is
+/// always there, lanes are not.
+fn check_lanes(settings: &Settings, here: &Here, p: &mut Problems) {
+    let is = |name, on| settings.contains(&(name, Value::Flag(on)));
+    let has_lanes = settings.iter().any(|(name, _)| *name == "l4s_threshold");
+    if has_lanes && is("protection", true) && is("nqb", false) {
+        let problem = "protects the lanes beside the FIFOs, and without `nqb` there are none";
+        here.wrong(p, "protection", problem, "write `nqb = true` as well, or remove it");
+    }
+}
+
 /// Parameters and set point of a discipline.
 pub(crate) fn declared(name: &str) -> Option<Declared> {
     about(name).map(|about| (about.info, about.setpoint))
@@ -191,6 +202,7 @@ impl Section for QueueConfig {
         let (settings, given) = read_settings(about.info, &[DISCIPLINE.name], about.check, here, p)?;
         check_pairs(&settings, &given, here, p);
         check_users(about.info, &settings, here, p);
+        check_lanes(&settings, here, p);
         Some(QueueConfig { discipline: name, settings, given })
     }
 

@@ -901,7 +901,7 @@ impl Loop {
         let users = self.pipes[index].user_counters();
         let shaped = self.pipes[index].shaped();
         let meter = self.pipes[index].meter();
-        let Signals { drops, overflows, filtered, marks } = meter.signals(&counters);
+        let Signals { drops, overflows, filtered, sanctioned, marks } = meter.signals(&counters);
         // The rate at the end, where somebody changed it; what could have been sent is counted at the rates
         // that were in force.
         let capacity = &self.capacity[index];
@@ -937,6 +937,7 @@ impl Loop {
             drops,
             overflows,
             acks_filtered: filtered,
+            sanctioned,
             marks,
             setpoint_ms: meter.setpoint_ms(),
             faults: faults.iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.to_string(), *n)).collect(),

@@ -250,8 +250,12 @@ impl<D: Managed<PacedFrame>> Direction<D> {
         let len = charge(self.shape.counting, frame.len, network);
         let held = PacedFrame { frame, kind, network };
         let hosts = Hosts { sender, receiver };
-        let arrival = Arrival { len, flow, hosts, ecn };
         self.meter.came_marked += u64::from(ecn == Ecn::Ce);
+        // Read only where somebody asks, as it is a look at the frame for each packet.
+        let reads_dscp = self.expedited.is_some() || self.queue.reads_nqb();
+        let class = if reads_dscp { frame::traffic_class(arena.bytes(frame), kind, network) } else { None };
+        let dscp = class.map(Dscp::of);
+        let arrival = Arrival { len, flow, hosts, ecn, nqb: dscp == Some(Dscp::NQB) };
         if let Some(observer) = &mut self.shape.observer {
             observer.arrived(at, hosts, len);
             let note = arena.note(frame);
@@ -261,7 +265,7 @@ impl<D: Managed<PacedFrame>> Direction<D> {
             }
         }
         if let Some(expedited) = &mut self.expedited
-            && frame::traffic_class(arena.bytes(frame), kind, network).map(Dscp::of) == Some(Dscp::EXPEDITED)
+            && dscp == Some(Dscp::EXPEDITED)
         {
             let mut free = |_: &Packet, held: PacedFrame, _: Cause| arena.give(held.frame.addr);
             return expedited.enqueue(at, arrival, held, &mut free);

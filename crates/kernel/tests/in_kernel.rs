@@ -607,7 +607,7 @@ fn the_queue_does_as_a_queue_of_weir_does() {
             let hosts = Hosts { sender: 0, receiver: 0 };
             let before = *queue.counters();
             let mut dropped = None;
-            let comes = weir_queue::Arrival { len, flow: 0, hosts, ecn: read.ecn };
+            let comes = weir_queue::Arrival { len, flow: 0, hosts, ecn: read.ecn, nqb: false };
             queue.enqueue(now, comes, (), &mut |_: &_, (), cause| dropped = Some(cause));
             seen.arrived += len.get();
             let marked = queue.counters().marked > before.marked;

@@ -68,6 +68,9 @@ pub struct LinkSummary {
     /// Acknowledgements whose place newer ones took, where the queue filters them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub acks_filtered: u64,
+    /// Packets of flows that built a low-latency queue, which queue protection sent to the classic one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sanctioned: u64,
     /// Packets marked CE.
     pub marks: u64,
     /// Set point at the end, in milliseconds, where the algorithm has one.

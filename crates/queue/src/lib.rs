@@ -18,7 +18,7 @@
 //! let codel = CoDel::new(&Params::default(), Time::ZERO);
 //! let limits = Limits { bytes: Bytes::new(150_000), packets: 100 };
 //! let mut queue = Single::new(codel, limits, Rate::from_mbps(10), 1);
-//! let arrival = Arrival { len: Bytes::new(1500), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
+//! let arrival = Arrival { len: Bytes::new(1500), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct, nqb: false };
 //! let mut discarded = |_: &_, item: &str, cause| panic!("{item} was discarded: {cause:?}");
 //! queue.enqueue(Time::ZERO, arrival, "packet", &mut discarded);
 //! let departure = queue.dequeue(Time::ZERO + Duration::from_millis(3), &mut discarded).expect("one waits");
@@ -29,10 +29,12 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 pub mod disciplines;
+mod lanes;
 mod management;
 pub mod memory;
 mod pool;
 mod pooled;
+mod protection;
 mod rounds;
 mod settle;
 mod shaper;
@@ -69,6 +71,9 @@ pub struct Arrival {
     pub hosts: Hosts,
     /// Its ECN field.
     pub ecn: Ecn,
+    /// Whether it asks for the non-queue-building behaviour (NQB, RFC 9956), by its DSCP; only read where
+    /// the queue has a lane for it ([`Discipline::reads_nqb`]).
+    pub nqb: bool,
 }
 
 /// Hashes of the addresses of a packet.
@@ -127,6 +132,10 @@ pub trait Discipline<T> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>);
     /// Whether [`Discipline::replace`] does anything.
     fn filters_acks(&self) -> bool {
+        false
+    }
+    /// Whether the queue treats packets of NQB otherwise than others, so that [`Arrival::nqb`] is needed.
+    fn reads_nqb(&self) -> bool {
         false
     }
     /// A packet arrives that may take the place of the one of its flow that would leave last: it does if
@@ -209,6 +218,8 @@ pub struct Counters {
     pub dropped_out: u64,
     /// Packets marked CE.
     pub marked: u64,
+    /// Packets that queue protection sent to the classic queue (RFC 9957).
+    pub sanctioned: u64,
 }
 
 impl Counters {
@@ -256,6 +267,7 @@ impl Counters {
             dequeued_bytes: self.dequeued_bytes + other.dequeued_bytes,
             dropped_out: self.dropped_out + other.dropped_out,
             marked: self.marked + other.marked,
+            sanctioned: self.sanctioned + other.sanctioned,
         }
     }
 

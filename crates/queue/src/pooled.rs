@@ -207,7 +207,7 @@ mod tests {
     use weir_units::Ecn;
 
     const ARRIVAL: Arrival =
-        Arrival { len: Bytes::new(1000), flow: 1, hosts: Hosts::UNKNOWN, ecn: Ecn::Ect0 };
+        Arrival { len: Bytes::new(1000), flow: 1, hosts: Hosts::UNKNOWN, ecn: Ecn::Ect0, nqb: false };
 
     fn codel() -> CoDel {
         CoDel::new(&codel::Params::default(), Time::ZERO)

@@ -27,6 +27,12 @@ impl Sum {
         self.nanos_per_byte = if rate == Rate::ZERO { 0.0 } else { NANOS_PER_SEC as f64 / bytes_per_second };
     }
 
+    /// The link's rate; zero if it is not known.
+    #[inline]
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
     #[inline]
     pub fn add(&mut self, len: Bytes) {
         self.backlog += len;

@@ -182,6 +182,7 @@ fn summary(title: &str, aqm: &str, samples: &[LinkSample], setpoint: f64) -> Sum
             drops: samples.iter().map(|s| s.drops).sum(),
             overflows: samples.iter().map(|s| s.overflows).sum(),
             acks_filtered: 0,
+            sanctioned: 0,
             marks: samples.iter().map(|s| s.marks).sum(),
             setpoint_ms: (aqm == "gsp").then_some(setpoint),
             faults: Vec::new(),

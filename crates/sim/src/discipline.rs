@@ -34,6 +34,8 @@ pub trait LinkQueue: Send {
     fn enqueue(&mut self, now: Time, arrival: &Arrival, item: &Item, discarded: &mut Vec<Discarded>);
     /// Whether acknowledgements may take the place of older ones ([`weir_queue::Discipline::replace`]).
     fn filters_acks(&self) -> bool;
+    /// Whether it treats packets of NQB otherwise than others.
+    fn reads_nqb(&self) -> bool;
     /// An acknowledgement takes the place of an older one, which is returned, if `replaces` says so.
     fn replace(
         &mut self,
@@ -222,6 +224,9 @@ macro_rules! forward_to_queue {
         }
         fn filters_acks(&self) -> bool {
             self.0.filters_acks()
+        }
+        fn reads_nqb(&self) -> bool {
+            self.0.reads_nqb()
         }
         fn replace(
             &mut self,

@@ -7,6 +7,7 @@ use weir_measure::Window;
 use weir_tcp::sources::{PageConfig, VideoConfig, WebConfig};
 use weir_tcp::{Ack, Congestion, ReceiverConfig, SenderConfig};
 use weir_units::{Duration, Time};
+use weir_wire::dscp::Dscp;
 
 /// What flows of one kind have in common.
 #[derive(Clone, Debug)]
@@ -42,10 +43,10 @@ pub struct FlowKind {
     pub host_jitter: Duration,
     /// When the flows stop, if before the end.
     pub stop: Option<Time>,
-    /// Whether their packets come to each link of `forward` as those that a link may expedite.
-    pub expedited_forward: Vec<bool>,
+    /// The DSCP with which their packets come to each link of `forward`.
+    pub comes_forward: Vec<Dscp>,
     /// The same of the links of `back`.
-    pub expedited_back: Vec<bool>,
+    pub comes_back: Vec<Dscp>,
     /// What an observer can read of their packets.
     pub shows: Shows,
     /// Links on the way back, each with a link on the way there that begins at the same node and observes:

@@ -13,6 +13,7 @@ use weir_queue::{Arrival, Departure, Hosts, memory};
 use weir_sense::probe::Stamp;
 use weir_tcp::Ack;
 use weir_units::{Duration, Ecn, Rate, Time};
+use weir_wire::dscp::Dscp;
 
 impl<T: Tap> Simulation<T> {
     /// A packet arrives at a link, `ip` bytes long.
@@ -22,7 +23,10 @@ impl<T: Tap> Simulation<T> {
         let link = &mut self.links[number];
         let leader = link.leader;
         let hosts = Hosts { sender: from.host, receiver: from.host };
-        let arrival = Arrival { len: link.counted(ip), flow: from.tuple, hosts, ecn };
+        let reads_dscp = link.expedited.is_some() || link.reads_nqb;
+        let dscp = if reads_dscp { dscp_of(&self.kinds, from, &item) } else { Dscp::DEFAULT };
+        let nqb = dscp == Dscp::NQB;
+        let arrival = Arrival { len: link.counted(ip), flow: from.tuple, hosts, ecn, nqb };
         if let Some(observer) = &mut link.observer {
             observer.arrived(self.now, &item.body, hosts, arrival.len);
         }
@@ -33,7 +37,7 @@ impl<T: Tap> Simulation<T> {
         let watches = T::ACTIVE || link.prober.is_some();
         let before = if watches { link.queue.counters().enqueued } else { 0 };
         match &mut link.expedited {
-            Some(lane) if is_expedited(&self.kinds, from, &item) => {
+            Some(lane) if dscp == Dscp::EXPEDITED => {
                 lane.enqueue(self.now, &arrival, &item, &mut self.discarded)
             }
             _ => link.queue.enqueue(self.now, &arrival, &item, &mut self.discarded),
@@ -426,15 +430,15 @@ impl<T: Tap> Simulation<T> {
     }
 }
 
-/// Whether a packet that enters a link is of a class that links may expedite. Flows of one table are those of
-/// one host; probes, which are no flow's, go with the data that they measure.
-fn is_expedited(kinds: &[FlowKind], from: Identity, item: &Item) -> bool {
-    let Some(kind) = kinds.get(from.host as usize) else { return false };
+/// The DSCP of a packet that enters a link. Flows of one table are those of one host; probes, which are no
+/// flow's, go with the data that they measure.
+fn dscp_of(kinds: &[FlowKind], from: Identity, item: &Item) -> Dscp {
+    let Some(kind) = kinds.get(from.host as usize) else { return Dscp::DEFAULT };
     let on_the_way = match item.body {
-        Body::Data(_) | Body::Opening(Opening { is_answer: false, .. }) => &kind.expedited_forward,
-        Body::Ack(_) | Body::Opening(Opening { is_answer: true, .. }) => &kind.expedited_back,
-        Body::Probe(_) => return false,
+        Body::Data(_) | Body::Opening(Opening { is_answer: false, .. }) => &kind.comes_forward,
+        Body::Ack(_) | Body::Opening(Opening { is_answer: true, .. }) => &kind.comes_back,
+        Body::Probe(_) => return Dscp::DEFAULT,
     };
     let place = on_the_way.len().checked_sub(1 + usize::from(item.links_left));
-    place.and_then(|place| on_the_way.get(place)).is_some_and(|expedited| *expedited)
+    place.and_then(|place| on_the_way.get(place)).copied().unwrap_or(Dscp::DEFAULT)
 }

@@ -31,6 +31,8 @@ pub struct Link {
     pub filters_acks: bool,
     /// Whether users may be held to rates of their own, so that packets wait though the link is free.
     pub is_paced: bool,
+    /// Whether the queue treats packets of NQB otherwise than others.
+    pub reads_nqb: bool,
     /// Expedited packets that wait, where the link has a lane for them.
     pub expedited: Option<Box<dyn LinkQueue>>,
     /// The link that sends for all of its medium: itself, where it shares none.
@@ -122,6 +124,7 @@ impl Link {
             name: setup.name.clone(),
             filters_acks: queue_of_all.filters_acks(),
             is_paced,
+            reads_nqb: queue_of_all.reads_nqb(),
             queue: queue_of_all,
             expedited: setup.expedite.then(|| lane.build()).transpose()?,
             leader: setup.medium,

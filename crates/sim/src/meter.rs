@@ -38,6 +38,8 @@ pub struct Totals {
     pub overflows: u64,
     /// Acknowledgements whose place newer ones took.
     pub filtered: u64,
+    /// Packets that queue protection sent to the classic queue.
+    pub sanctioned: u64,
     /// Packets marked CE.
     pub marks: u64,
 }
@@ -93,6 +95,7 @@ impl LinkMeter {
             drops: last.drops() - first.drops(),
             overflows: last.overflows() - first.overflows(),
             filtered: last.filtered - first.filtered,
+            sanctioned: last.sanctioned - first.sanctioned,
             marks: last.marked - first.marked,
         }
     }

@@ -297,6 +297,7 @@ fn link_summary(setup: &NetworkLink, link: &Link, window: Window) -> LinkSummary
         drops: totals.drops,
         overflows: totals.overflows,
         acks_filtered: totals.filtered,
+        sanctioned: totals.sanctioned,
         marks: totals.marks,
         setpoint_ms: setpoint.filter(|ms| ms.is_finite()),
         faults: faults(link),

@@ -110,8 +110,8 @@ fn kind(
         headers,
         host_jitter: HOST_JITTER,
         stop: group.stop.map(|stop| Time::ZERO + stop),
-        expedited_forward: expedited(group, &route.forward, links),
-        expedited_back: expedited(group, &route.back, links),
+        comes_forward: code_points(group, &route.forward, links),
+        comes_back: code_points(group, &route.back, links),
         shows: shows(group),
         sights: sights(route, links),
     })
@@ -138,14 +138,17 @@ impl<'a> Memories<'a> {
     }
 }
 
-/// Whether packets of these flows come to each of these links as those of the class EF: a link may have
-/// changed their DSCP before.
-fn expedited(group: &FlowGroup, route: &[usize], links: &[NetworkLink]) -> Vec<bool> {
-    let mut dscp = if group.class == Class::Expedited { Dscp::EXPEDITED } else { Dscp::DEFAULT };
+/// The DSCP with which packets of these flows come to each of these links: one before may have changed it.
+fn code_points(group: &FlowGroup, route: &[usize], links: &[NetworkLink]) -> Vec<Dscp> {
+    let mut dscp = match group.class {
+        Class::Assured => Dscp::DEFAULT,
+        Class::Expedited => Dscp::EXPEDITED,
+        Class::NonQueueBuilding => Dscp::NQB,
+    };
     let entered = route.iter().map(|link| {
         let comes = dscp;
         dscp = links[*link].remarking.remarks().of(comes);
-        comes == Dscp::EXPEDITED
+        comes
     });
     entered.collect()
 }

@@ -170,7 +170,7 @@ fn others(guest: Guest) -> (f64, u64) {
         let now = at(slot * 600);
         let mut put = |user: u32, flow: u32| {
             let hosts = Hosts { sender: 0, receiver: user };
-            let arrival = Arrival { len: Bytes::new(1500), flow, hosts, ecn: Ecn::NotEct };
+            let arrival = Arrival { len: Bytes::new(1500), flow, hosts, ecn: Ecn::NotEct, nqb: false };
             queue.enqueue(now, arrival, user, &mut |_: &Packet, item: u32, _| lost += u64::from(item != 0));
         };
         (0..2).for_each(|_| put(0, if guest == Guest::Hostile { dice.next() % 1_000_000 } else { 7 }));

@@ -412,6 +412,15 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Guide<A> for Helm<L, O> {
         }
     }
 
+    fn on_beside(&mut self, now: Time, p: &Packet) {
+        self.note_arrival(now, p);
+    }
+
+    fn on_idle(&mut self) {
+        self.seen.delay_min = Duration::ZERO;
+        self.seen.ran_empty |= !self.virtual_active;
+    }
+
     fn on_wakeup(&mut self, aqm: &mut A, m: &Moment) {
         self.bring_up(aqm);
         if self.virtual_active {

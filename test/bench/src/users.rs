@@ -105,7 +105,7 @@ impl Traffic {
         let user = ((self.draw() * u64::from(users)) >> 32) as u32;
         let flow = user * FLOWS + (self.state >> 16) as u32 % FLOWS;
         let hosts = Hosts { sender: 0, receiver: user };
-        Arrival { len: Bytes::new(1000), flow, hosts, ecn: Ecn::NotEct }
+        Arrival { len: Bytes::new(1000), flow, hosts, ecn: Ecn::NotEct, nqb: false }
     }
 
     fn put<A: Algorithm>(&mut self, queue: &mut Queue<A>, arrival: Arrival) {

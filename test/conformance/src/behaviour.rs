@@ -128,7 +128,8 @@ fn after_an_idle_hour<A: Aqm>(make: &dyn Fn() -> A) -> Finding {
     drive.drain(script.rate);
     let idle = Duration::from_secs(7200);
     let mut now = drive.now + idle;
-    let arrival = Arrival { len: Bytes::new(1000), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
+    let arrival =
+        Arrival { len: Bytes::new(1000), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct, nqb: false };
     let mut discarded = 0;
     let mut count = |_: &Packet, _, _| discarded += 1;
     for n in 0..100 {
@@ -170,7 +171,8 @@ pub fn bounded_work<A: Aqm + Clone>(make: &dyn Fn() -> A) -> Finding {
     let limits = Limits { bytes: Bytes::new(u64::from(packets) * 1500), packets };
     let mut queue = Single::new(make(), limits, Rate::from_mbps(10_000), 1);
     let mut now = Time::ZERO;
-    let arrival = Arrival { len: Bytes::new(1000), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
+    let arrival =
+        Arrival { len: Bytes::new(1000), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct, nqb: false };
     for n in 0..packets {
         now += Duration::from_nanos(500);
         queue.enqueue(now, arrival, n, &mut |_: &Packet, _, _| {});

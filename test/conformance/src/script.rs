@@ -211,8 +211,13 @@ impl<D: Discipline<u32>> Drive<D> {
         self.serve(next, script.rate);
         self.now = next;
         let ecn = Ecn::from_bits(self.dice.roll() as u8);
-        let arrival =
-            Arrival { len: Bytes::new(len), flow: self.dice.below(8) as u32, hosts: Hosts::UNKNOWN, ecn };
+        let arrival = Arrival {
+            len: Bytes::new(len),
+            flow: self.dice.below(8) as u32,
+            hosts: Hosts::UNKNOWN,
+            ecn,
+            nqb: false,
+        };
         let (out, serial) = (&mut self.out, self.sent);
         self.sent += 1;
         self.queue.enqueue(next, arrival, serial, &mut |_: &Packet, item, _| out.push(item));

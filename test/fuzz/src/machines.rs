@@ -188,5 +188,5 @@ fn arrival(script: &mut Script) -> Arrival {
     let [kind, host] = [script.byte_or_zero(), script.byte_or_zero()];
     let len = Bytes::new(1 + u64::from(script.number() >> (kind >> 4)));
     let hosts = Hosts { sender: u32::from(host & 3), receiver: u32::from(host >> 2 & 3) };
-    Arrival { len, flow: u32::from(host), hosts, ecn: Ecn::from_bits(kind & 3) }
+    Arrival { len, flow: u32::from(host), hosts, ecn: Ecn::from_bits(kind & 3), nqb: kind & 4 != 0 }
 }

@@ -99,6 +99,14 @@ impl<A: Aqm + Clone, G: Guide<A> + Clone> Guide<A> for Overseer<G> {
         self.ask(aqm, |guide, aqm| guide.on_empty(aqm, all, now));
     }
 
+    fn on_beside(&mut self, now: Time, p: &Packet) {
+        self.inner.on_beside(now, p);
+    }
+
+    fn on_idle(&mut self) {
+        self.inner.on_idle();
+    }
+
     fn on_wakeup(&mut self, aqm: &mut A, m: &Moment) {
         self.ask(aqm, |guide, aqm| guide.on_wakeup(aqm, m));
         let next = aqm.next_wakeup();

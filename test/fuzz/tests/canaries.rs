@@ -16,7 +16,13 @@ fn objection<A: Aqm + Clone>(aqm: A) -> Option<String> {
         let mut queue = Single::guided(aqm, Overseer::new((), Some(RANGE)), &setup);
         for n in 0..40u64 {
             let now = Time::from_nanos(n * 7_000_000);
-            let arrival = Arrival { len: Bytes::new(1000), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
+            let arrival = Arrival {
+                len: Bytes::new(1000),
+                flow: 0,
+                hosts: Hosts::UNKNOWN,
+                ecn: Ecn::NotEct,
+                nqb: false,
+            };
             queue.guide_mut().move_to = Some(Duration::from_millis(n * 100));
             queue.enqueue(now, arrival, n, &mut |_: &Packet, _, _| {});
             let _ = queue.dequeue(now, &mut |_: &Packet, _, _| {});

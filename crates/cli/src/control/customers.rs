@@ -93,7 +93,7 @@ impl Customers {
         let mut customers = Customers {
             path,
             file,
-            book,
+            book: Arc::new(book),
             needs: needs(&users.outcome),
             told: None,
             seen: Default::default(),

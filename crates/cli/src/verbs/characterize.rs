@@ -89,7 +89,8 @@ fn run(plan: &[Pair], seed: u64, output: &Output) -> Result<Vec<Case>, Failure> 
     let runs: Vec<(&Pair, &Scenario)> = plan.iter().flat_map(|p| [(p, &p.aqm), (p, &p.tail_drop)]).collect();
     let measure = |(pair, scenario): &(&Pair, &Scenario), progress: &Progress| {
         let (outcome, interrupted) = simulate(scenario, seed, progress)?;
-        let numbers = numbers(pair.experiment, scenario, outcome.recording, outcome.trace_hash);
+        let numbers =
+            numbers(pair.experiment, scenario, outcome.recording, &outcome.study.games, outcome.trace_hash);
         Ok((!interrupted).then_some(numbers))
     };
     let mut done = run_all(&runs, |(_, scenario)| scenario, output, measure)?.into_iter();

@@ -32,7 +32,7 @@ fn an_algorithm_and_none_are_told_apart_and_bytes_stay() {
     let pages = outs.each_ref().map(|out| std::fs::read(out.join("report.html")).expect("a page"));
     assert!(pages[0] == pages[1], "pages differ");
     let codel = &results[0];
-    assert_eq!(codel["experiments"].as_array().map(Vec::len), Some(28));
+    assert_eq!(codel["experiments"].as_array().map(Vec::len), Some(31));
     assert_eq!(verdict(codel, "two managed queues in a row"), "good");
     assert_eq!(verdict(codel, "full link with long-lived flows"), "breaks");
     assert_eq!(verdict(codel, "ECN instead of losses"), "good");

@@ -117,3 +117,19 @@ fn a_queue_that_holds_no_packets_does_not_look_into_them() {
     let told = read(true).unwrap_err().to_string();
     assert!(told.contains("key `queue.ack_filter`: looks into packets"), "{told}");
 }
+
+#[test]
+fn queue_protection_without_a_lane_is_refused_where_there_are_lanes() {
+    for discipline in ["flow", "user"] {
+        let queue = |more: &str| {
+            format!(
+                "aqm.name = \"gsp\"\nqueue = {{ discipline = \"{discipline}\", protection = true{more} }}\n"
+            )
+        };
+        let told = refusal(&queue(""));
+        assert!(told.contains("`queue.protection`") && told.contains("`nqb = true`"), "{told}");
+        small(&queue(", nqb = true"));
+    }
+    // The low-latency queue is always there.
+    small("queue = { discipline = \"dualpi2\", protection = true }\n");
+}

@@ -10,11 +10,13 @@ mod coupled;
 pub use coupled::Coupled;
 
 use crate::disciplines::{Entry, Managed, OfItsOwn, Setup, Visitor};
+use crate::lanes::{NQB_BUFFER, NQB_BUFFER_MAX, NQB_BUFFER_MIN, room};
+use crate::protection::{Protection, Ramp};
 use crate::settle::Decision;
 use crate::{Arrival, Counters, Departure, Discipline, Limits, Outbox};
 use coupled::{TARGET_MAX, TARGET_MIN};
 use std::collections::VecDeque;
-use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, Share, View};
+use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Sample, Share, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 weir_aqm::params! {
@@ -38,6 +40,15 @@ weir_aqm::params! {
         time_shifted: bool = false, false => true;
         /// How much later a low-latency packet may come than a classic one and still go first.
         time_shift: Duration = Duration::from_millis(50), Duration::ZERO => Duration::from_secs(10);
+        /// Whether packets of NQB (DSCP 45, RFC 9956) wait in the low-latency queue. The
+        /// algorithm neither marks nor drops them.
+        nqb: bool = false, false => true;
+        /// Bytes in the low-latency queue above which packets of NQB are discarded, as time at the link's
+        /// rate, but two packets at least.
+        nqb_buffer: Duration = NQB_BUFFER, NQB_BUFFER_MIN => NQB_BUFFER_MAX;
+        /// Whether packets of flows that build the low-latency queue go to the classic one (queue protection,
+        /// RFC 9957).
+        protection: bool = false, false => true;
         /// Most packets stored, beside the room of the link.
         packets: u32 = 10_000, 1 => 1_000_000;
     }
@@ -48,6 +59,9 @@ struct Slot<T> {
     marked: bool,
     item: T,
 }
+
+/// Base 2 logarithm of the number of buckets of queue protection (`BI_SIZE`, RFC 9957 section 4.1).
+const BUCKET_BITS: u32 = 5;
 
 /// One of the two FIFOs.
 struct Lane<T> {
@@ -129,6 +143,11 @@ pub struct DualPi2<T, G = ()> {
     rate: Rate,
     latest: Time,
     counters: Counters,
+    /// Room for NQB in the low-latency queue, where they go there.
+    nqb: Option<Duration>,
+    protection: Option<Protection>,
+    /// How the low-latency queue marks by itself.
+    ramp: Ramp,
 }
 
 impl<T> DualPi2<T> {
@@ -153,13 +172,16 @@ impl<T, G: Guide<Coupled>> DualPi2<T, G> {
             rate: setup.rate,
             latest: Time::ZERO,
             counters: Counters::default(),
+            nqb: params.nqb.then_some(params.nqb_buffer),
+            protection: params.protection.then(|| Protection::new(BUCKET_BITS)),
+            ramp: Ramp { min: params.ramp_min, range: params.ramp_range },
         }
     }
 
     /// The same queue, with what waits in it, under another guide.
     pub fn under<H: Guide<Coupled>>(self, guide: H) -> DualPi2<T, H> {
-        let DualPi2 { aqm, guide: _, low, classic, scheduler, limits, rate, latest, counters } = self;
-        DualPi2 { aqm, guide, low, classic, scheduler, limits, rate, latest, counters }
+        let DualPi2 { aqm, guide: _, low, classic, scheduler, limits, rate, latest, counters, nqb, protection, ramp } = self;
+        DualPi2 { aqm, guide, low, classic, scheduler, limits, rate, latest, counters, nqb, protection, ramp }
     }
 
     /// Its algorithm.
@@ -190,6 +212,26 @@ impl<T, G: Guide<Coupled>> DualPi2<T, G> {
 
     fn fits(&self, whole: &View, len: Bytes) -> bool {
         whole.packets < self.limits.packets && whole.backlog + len <= self.limits.bytes
+    }
+
+    /// Where an arrival waits, and whether there is room in that queue apart from the limits of both.
+    fn classify(&mut self, now: Time, packet: &Packet, is_nqb: bool) -> (Which, bool) {
+        let nqb = self.nqb.filter(|_| is_nqb);
+        if nqb.is_none() && !packet.ecn.is_low_latency() {
+            return (Which::Classic, true);
+        }
+        let (rate, stored) = (self.rate, self.low.backlog);
+        if rate == Rate::ZERO {
+            return (Which::Low, true);
+        }
+        if let Some(protection) = &mut self.protection {
+            let delay = rate.time_for(stored);
+            if protection.sanctions(now, packet.flow, packet.len, delay, self.ramp.at_rate(rate)) {
+                self.counters.sanctioned += 1;
+                return (Which::Classic, true);
+            }
+        }
+        (Which::Low, nqb.is_none_or(|buffer| stored + packet.len <= room(rate, buffer)))
     }
 
     fn store(&mut self, which: Which, packet: Packet, marked: bool, item: T) {
@@ -225,10 +267,18 @@ impl<T, G: Guide<Coupled>> DualPi2<T, G> {
         let whole = View { delay: lane.last_delay, ..self.whole(now) };
         let DualPi2 { aqm, guide, counters, .. } = self;
         match which {
+            // Who builds no queue needs no signal; the room for these packets is bounded.
+            Which::Low if !packet.ecn.is_low_latency() => {
+                counters.departure(packet.len);
+                Ok(was_marked)
+            }
             Which::Low => {
                 Decision { aqm, guide: &mut (), counters }.release(drops, || whole, &m, packet, was_marked)
             }
             Which::Classic => {
+                // One of L4S that queue protection sent here is a classic one to the algorithm.
+                let ecn = if packet.ecn.is_low_latency() { Ecn::Ect0 } else { packet.ecn };
+                let packet = &Packet { ecn, ..*packet };
                 Decision { aqm, guide, counters }.release(drops, || whole, &m, packet, was_marked)
             }
         }
@@ -254,16 +304,20 @@ impl<T, G: Guide<Coupled>> Discipline<T> for DualPi2<T, G> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
         self.wake(now);
         let packet = self.counters.arrive(now, &arrival);
-        let which = if packet.ecn.is_low_latency() { Which::Low } else { Which::Classic };
+        let (which, has_room) = self.classify(now, &packet, arrival.nqb);
         let (whole, rate) = (self.whole(now), self.rate);
         let m = Moment::new(now, self.lane(which).view(rate), 0);
-        let fits = self.fits(&whole, packet.len);
+        let fits = has_room && self.fits(&whole, packet.len);
         let DualPi2 { aqm, guide, counters, .. } = self;
         match (Decision { aqm, guide, counters }).admit(fits, || whole, &m, &packet) {
             Ok(marked) => self.store(which, packet, marked, item),
             Err(cause) => out.discarded(&packet, item, cause),
         }
         debug_assert!(self.counters.is_conserved(self.packets_stored()));
+    }
+
+    fn reads_nqb(&self) -> bool {
+        self.nqb.is_some()
     }
 
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {

@@ -10,6 +10,7 @@
 mod buckets;
 
 use crate::disciplines::{Entry, Managed, OverAny, Setup};
+use crate::lanes::{LaneParams, Lanes, NQB_BUFFER, NQB_BUFFER_MAX, NQB_BUFFER_MIN, Way};
 use crate::pool::{Chain, Pool, Slot};
 use crate::rounds::{Rounds, Turn};
 use crate::settle::{Decision, random_bits};
@@ -18,7 +19,7 @@ use crate::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Outbox};
 use buckets::Buckets;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng;
-use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Sample, View};
+use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Sample, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Most packets that are discarded from the longest FIFO at once, when there is no room: half of its backlog,
@@ -52,6 +53,14 @@ weir_aqm::params! {
         /// Delay of its own FIFO above which each packet with ECT(1) is marked, beside what the algorithm
         /// does, as senders of L4S need it (RFC 9331 section 5.2). Zero turns it off.
         l4s_threshold: Duration = Duration::ZERO, Duration::ZERO => Duration::from_secs(1);
+        /// Whether each FIFO has a shallow lane beside it for packets of NQB (DSCP 45, RFC 9956), and with
+        /// `l4s_threshold` for those of L4S; both get the same share of what the flow gets.
+        nqb: bool = false, false => true;
+        /// Room of a lane, as time at the link's rate, but two packets at least.
+        nqb_buffer: Duration = NQB_BUFFER, NQB_BUFFER_MIN => NQB_BUFFER_MAX;
+        /// Whether packets of flows that build a queue in a lane go to the FIFO beside it (queue protection,
+        /// RFC 9957); needs `nqb`.
+        protection: bool = false, false => true;
     }
 }
 
@@ -65,6 +74,13 @@ struct Flow<A> {
     /// Whose flow it is, while it is not idle.
     host: u32,
     last_delay: Duration,
+}
+
+/// What waits in a lane.
+#[derive(Clone, Copy, Default)]
+struct Beside {
+    packets: u32,
+    bytes: u32,
 }
 
 /// The hosts in turn.
@@ -129,6 +145,8 @@ pub struct FlowQueue<A, T, G = ()> {
     filters: bool,
     /// Where packets with ECT(1) are marked; [`Duration::MAX`] where they are not.
     shallow: Duration,
+    /// One beside each FIFO, where they are wanted.
+    lanes: Option<Lanes>,
 }
 
 impl<A: Aqm + Clone, T: Copy> FlowQueue<A, T> {
@@ -183,13 +201,17 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
                 Duration::ZERO => Duration::MAX,
                 threshold => threshold,
             },
+            lanes: params.nqb.then(|| {
+                let (buffer, l4s_threshold) = (params.nqb_buffer, params.l4s_threshold);
+                Lanes::new(count, LaneParams { buffer, l4s_threshold, protection: params.protection })
+            }),
         }
     }
 
     /// The same queue, with what waits in it, under another guide.
     pub fn under<H: Guide<A>>(self, guide: H) -> FlowQueue<A, T, H> {
-        let FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide: _, limits, quantum, sum, active, latest, served, dice, counters, filters, shallow } = self;
-        FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide, limits, quantum, sum, active, latest, served, dice, counters, filters, shallow }
+        let FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide: _, limits, quantum, sum, active, latest, served, dice, counters, filters, shallow, lanes } = self;
+        FlowQueue { flows, turns, buckets, rounds, hosts, pool, guide, limits, quantum, sum, active, latest, served, dice, counters, filters, shallow, lanes }
     }
 
     /// How often a packet of one flow came to the FIFO of another.
@@ -209,10 +231,20 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         self.sum.share(self.active)
     }
 
+    /// What waits in the lane of a flow, of which its algorithm knows nothing.
+    #[inline(always)]
+    fn beside(&self, flow: usize) -> Beside {
+        match &self.lanes {
+            Some(lanes) => Beside { packets: lanes.packets(flow), bytes: lanes.bytes(flow).get() as u32 },
+            None => Beside::default(),
+        }
+    }
+
     /// The moment as the algorithm of a flow sees it.
     #[inline(always)]
     fn moment(&mut self, now: Time, flow: usize) -> Moment {
-        let queue = view(&self.turns[flow], self.flows[flow].last_delay, self.share());
+        let beside = self.beside(flow);
+        let queue = view(&self.turns[flow], beside, self.flows[flow].last_delay, self.share());
         Moment::new(now, queue, random_bits::<A>(&mut self.dice))
     }
 
@@ -260,9 +292,14 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     fn shed(&mut self, now: Time, out: &mut impl Outbox<T>) {
         let flow = longest(&self.turns);
         let enough = u64::from(self.turns[flow].bytes / 2);
+        let is_beside = self.classic(flow) == 0;
         let mut gone = 0;
         for _ in 0..SHED_BATCH_MAX {
-            let Some(&Slot { packet, item, .. }) = self.pool.pop(&mut self.flows[flow].fifo) else { break };
+            let slot = match &mut self.lanes {
+                Some(lanes) if is_beside => lanes.pop(flow, &mut self.pool),
+                _ => self.pool.pop(&mut self.flows[flow].fifo).copied(),
+            };
+            let Some(Slot { packet, item, .. }) = slot else { break };
             self.sum.remove(packet.len);
             self.turns[flow].taken(packet.len);
             self.counters.shed += 1;
@@ -274,11 +311,89 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
                 break;
             }
         }
-        if self.turns[flow].waiting == 0 {
+        if is_beside {
+            if self.sum.packets == 0 {
+                self.guide.on_idle();
+            }
+        } else if self.classic(flow) == 0 {
             let state = &mut self.flows[flow];
             state.last_delay = Duration::ZERO;
             self.guide.on_empty(&mut state.aqm, self.sum.packets == 0, now);
         }
+    }
+
+    /// Packets in the FIFO of a flow.
+    #[inline(always)]
+    fn classic(&self, flow: usize) -> u32 {
+        self.turns[flow].waiting - self.beside(flow).packets
+    }
+
+    /// Stores an arrival in the lane of its flow, or discards it, if it belongs there; whether it does.
+    #[inline(never)]
+    fn offer_beside(
+        &mut self,
+        now: Time,
+        flow: usize,
+        arrival: &Arrival,
+        packet: &Packet,
+        item: T,
+        out: &mut impl Outbox<T>,
+    ) -> bool {
+        let Some(lanes) = &mut self.lanes else { return false };
+        match lanes.way(flow, now, packet, arrival.nqb, self.sum.rate()) {
+            Way::Classic => return false,
+            Way::Sanctioned => {
+                self.counters.sanctioned += 1;
+                return false;
+            }
+            Way::Shallow if packet.len <= self.limits.bytes => {
+                lanes.push(flow, &mut self.pool, *packet, item);
+                self.counters.admitted(Ok(false));
+                self.guide.on_beside(now, packet);
+                self.stored(now, flow, packet.len, &arrival.hosts, out);
+            }
+            Way::Shallow | Way::Full => {
+                self.counters.admitted(Err(Cause::Overflow));
+                out.discarded(packet, item, Cause::Overflow);
+            }
+        }
+        debug_assert!(self.counters.is_conserved(self.sum.packets));
+        true
+    }
+
+    /// A packet of a flow was stored.
+    #[inline(always)]
+    fn stored(&mut self, now: Time, flow: usize, len: Bytes, hosts: &Hosts, out: &mut impl Outbox<T>) {
+        self.sum.add(len);
+        self.latest = now;
+        let turn = &mut self.turns[flow];
+        turn.stored(len);
+        if turn.is_idle() {
+            self.join(flow, hosts);
+        }
+        while self.is_over() {
+            self.shed(now, out);
+        }
+    }
+
+    /// The next packet of the lane of a flow.
+    #[inline(never)]
+    fn take_beside(&mut self, now: Time, flow: usize) -> Option<Departure<T>> {
+        let lanes = self.lanes.as_mut()?;
+        let Slot { packet, item, .. } = lanes.pop(flow, &mut self.pool)?;
+        let turn = &mut self.turns[flow];
+        self.sum.remove(packet.len);
+        turn.taken(packet.len);
+        turn.charge(packet.len);
+        lanes.sent(flow, packet.len, turn.waiting > lanes.packets(flow));
+        let sojourn = now.since(packet.arrived);
+        let marked = lanes.marks(&packet, sojourn);
+        self.counters.marked += u64::from(marked);
+        self.counters.departure(packet.len);
+        if self.sum.packets == 0 {
+            self.guide.on_idle();
+        }
+        Some(Departure { packet, item, marked, sojourn })
     }
 
     fn is_over(&self) -> bool {
@@ -324,15 +439,20 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
         drops: &mut u32,
         out: &mut impl Outbox<T>,
     ) -> Option<Departure<T>> {
+        if let Some(lanes) = &self.lanes
+            && lanes.is_next(flow, self.classic(flow) > 0)
+        {
+            return self.take_beside(now, flow);
+        }
         self.wake(now, flow);
-        let share = self.share();
+        let (share, beside) = (self.share(), self.beside(flow));
         let (state, turn) = (&mut self.flows[flow], &mut self.turns[flow]);
         let departure = loop {
             let Some(slot) = self.pool.pop(&mut state.fifo) else { break None };
             let (packet, sojourn) = (&slot.packet, now.since(slot.packet.arrived));
             self.sum.remove(packet.len);
             turn.taken(packet.len);
-            let queue = view(turn, state.last_delay, share);
+            let queue = view(turn, beside, state.last_delay, share);
             let m = Moment::new(now, queue, random_bits::<A>(&mut self.dice));
             state.last_delay = sojourn;
             let decision =
@@ -340,6 +460,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             match decision.release(drops, || self.sum.view(), &m, packet, slot.marked) {
                 Ok(mut marked) => {
                     turn.charge(packet.len);
+                    if let Some(lanes) = &mut self.lanes {
+                        lanes.classic_sent(flow, packet.len);
+                    }
                     // A step at a shallow threshold: what responds to each mark needs them early (RFC 9331
                     // section 5.2). A packet that came with CE has its mark.
                     if sojourn > self.shallow && packet.ecn == Ecn::Ect1 && !marked {
@@ -351,7 +474,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
                 Err(cause) => out.discarded(packet, slot.item, cause),
             }
         };
-        if turn.waiting == 0 {
+        if turn.waiting == beside.packets {
             state.last_delay = Duration::ZERO;
             self.guide.on_empty(&mut state.aqm, self.sum.packets == 0, now);
         }
@@ -361,8 +484,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
 
 /// A flow as its algorithm sees it.
 #[inline(always)]
-fn view(turn: &Turn, delay: Duration, rate: Rate) -> View {
-    View { backlog: Bytes::new(turn.bytes.into()), packets: turn.waiting, delay, rate }
+fn view(turn: &Turn, beside: Beside, delay: Duration, rate: Rate) -> View {
+    let backlog = Bytes::new((turn.bytes - beside.bytes).into());
+    View { backlog, packets: turn.waiting - beside.packets, delay, rate }
 }
 
 /// The first of those with most bytes.
@@ -377,23 +501,18 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
         self.wake(now, flow);
         let packet = self.counters.arrive(now, &arrival);
         let fits = packet.len <= self.limits.bytes && self.limits.packets > 0;
-        let rate = self.share();
+        if self.lanes.is_some() && self.offer_beside(now, flow, &arrival, &packet, item, out) {
+            return;
+        }
+        let (rate, beside) = (self.share(), self.beside(flow));
         let (state, turn) = (&mut self.flows[flow], &mut self.turns[flow]);
-        let m = Moment::new(now, view(turn, state.last_delay, rate), random_bits::<A>(&mut self.dice));
+        let m = Moment::new(now, view(turn, beside, state.last_delay, rate), random_bits::<A>(&mut self.dice));
         let (guide, counters) = (&mut self.guide, &mut self.counters);
         let decision = Decision { aqm: &mut state.aqm, guide, counters };
         match decision.admit(fits, || self.sum.view(), &m, &packet) {
             Ok(marked) => {
                 self.pool.push(&mut state.fifo, packet, marked, item);
-                self.sum.add(packet.len);
-                self.latest = now;
-                turn.stored(packet.len);
-                if turn.is_idle() {
-                    self.join(flow, &arrival.hosts);
-                }
-                while self.is_over() {
-                    self.shed(now, out);
-                }
+                self.stored(now, flow, packet.len, &arrival.hosts, out);
             }
             Err(cause) => out.discarded(&packet, item, cause),
         }
@@ -402,6 +521,10 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for FlowQueue<A, T, G> 
 
     fn filters_acks(&self) -> bool {
         self.filters
+    }
+
+    fn reads_nqb(&self) -> bool {
+        self.lanes.is_some()
     }
 
     /// The packet that comes has the place, the number and the time of arrival of the one that goes, so that
@@ -493,7 +616,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for FlowQueue<A, T, G> {
             Some(hosts) => hosts.flows[hosts.rounds.first()?].first()?,
             None => self.rounds.first()?,
         };
-        self.pool.head(&self.flows[flow].fifo).map(|slot| &slot.item)
+        let beside = || self.lanes.as_ref().and_then(|lanes| lanes.head(flow, &self.pool));
+        self.pool.head(&self.flows[flow].fifo).or_else(beside).map(|slot| &slot.item)
     }
 
     /// Those of the flow that was served last, and of the queue.

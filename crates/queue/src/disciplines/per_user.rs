@@ -25,8 +25,9 @@ mod strangers;
 mod table;
 
 use crate::disciplines::{Entry, Fifos, Managed, OverAny, Setup, UserKey, Visitor};
+use crate::lanes::{LaneParams, Lanes, NQB_BUFFER, NQB_BUFFER_MAX, NQB_BUFFER_MIN, Way};
 use crate::memory;
-use crate::pool::{Chain, Pool};
+use crate::pool::{Chain, Pool, Slot};
 use crate::rounds::{Rounds, Turn};
 use crate::settle::{Decision, random_bits};
 use crate::sum::Sum;
@@ -40,7 +41,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 use std::iter::repeat_n;
 use strangers::{Newcomer, Standing, Strangers, standing};
 use table::Table;
-use weir_aqm::{Aqm, Guide, Moment, Packet, Sample, View};
+use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Sample, View};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Most places that are looked at for one that can be given away when a new user comes and all are taken.
@@ -71,6 +72,18 @@ weir_aqm::params! {
         packets: u32 = 102_400, 1 => 10_000_000;
         /// Most bytes stored, beside the room of the link.
         memory: Bytes = Bytes::new(128_000_000), Bytes::new(1500) => Bytes::new(64_000_000_000);
+        /// Delay above which each packet with ECT(1) is marked, beside what the algorithm does, as senders of
+        /// L4S need it (RFC 9331 section 5.2): in the user's FIFO, or with `nqb` in its lane. Zero turns it
+        /// off.
+        l4s_threshold: Duration = Duration::ZERO, Duration::ZERO => Duration::from_secs(1);
+        /// Whether each user has a shallow lane beside the FIFO for packets of NQB (DSCP 45, RFC 9956), and
+        /// with `l4s_threshold` for those of L4S; both get the same share of what the user gets.
+        nqb: bool = false, false => true;
+        /// Room of a lane, as time at the link's rate, or at that of the user, but two packets at least.
+        nqb_buffer: Duration = NQB_BUFFER, NQB_BUFFER_MIN => NQB_BUFFER_MAX;
+        /// Whether packets of flows that build a queue in a lane go to the FIFO beside it (queue protection,
+        /// RFC 9957); needs `nqb`.
+        protection: bool = false, false => true;
     }
 }
 
@@ -138,6 +151,10 @@ pub struct PerUser<A, T, G = ()> {
     user_counters: UserCounters,
     dice: SplitMix64,
     counters: Counters,
+    /// Where packets with ECT(1) are marked; [`Duration::MAX`] where they are not.
+    shallow: Duration,
+    /// One for each user, where they are wanted.
+    lanes: Option<Lanes>,
 }
 
 impl<A: Aqm + Clone, T: Copy> PerUser<A, T> {
@@ -190,13 +207,21 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             user_counters: UserCounters::default(),
             dice: SplitMix64::seed_from_u64(setup.seed),
             counters: Counters::default(),
+            shallow: match params.l4s_threshold {
+                Duration::ZERO => Duration::MAX,
+                threshold => threshold,
+            },
+            lanes: params.nqb.then(|| {
+                let (buffer, l4s_threshold) = (params.nqb_buffer, params.l4s_threshold);
+                Lanes::new(count, LaneParams { buffer, l4s_threshold, protection: params.protection })
+            }),
         }
     }
 
     /// The same queue, with what waits in it, under another guide.
     pub fn under<H: Guide<A>>(self, guide: H) -> PerUser<A, T, H> {
-        let PerUser { users, turns, rounds, paces, sets, entitled, table, fresh, used, hand, pool, guide: _, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters } = self;
-        PerUser { users, turns, rounds, paces, sets, entitled, table, fresh, used, hand, pool, guide, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters }
+        let PerUser { users, turns, rounds, paces, sets, entitled, table, fresh, used, hand, pool, guide: _, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters, shallow, lanes } = self;
+        PerUser { users, turns, rounds, paces, sets, entitled, table, fresh, used, hand, pool, guide, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters, shallow, lanes }
     }
 
     /// Gives a user a place before the first packet, which counts as one; whether there was one.
@@ -258,6 +283,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         }
         if let Some(paces) = &mut self.paces {
             paces.reset(at);
+        }
+        if let Some(lanes) = &mut self.lanes {
+            lanes.reset(at);
         }
         if let Some(entitled) = &mut self.entitled {
             *entitled.account(at) = plans::Account::default();
@@ -386,7 +414,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     fn fits(&self, at: usize, len: Bytes) -> bool {
         let free = self.limits.bytes - self.sum.backlog;
         let of_flows = self.set_of(at).map_or(Bytes::ZERO, Set::backlog);
-        let own = self.users[at].line.backlog + of_flows + len;
+        let beside = self.lanes.as_ref().map_or(Bytes::ZERO, |lanes| lanes.bytes(at));
+        let own = self.users[at].line.backlog + of_flows + beside + len;
         let packets_free = self.limits.packets - self.sum.packets;
         own <= free.min(self.user_memory) && self.turns[at].waiting < packets_free
     }
@@ -414,6 +443,69 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         }
     }
 
+    /// Stores an arrival in the lane of a user, or discards it, if it belongs there; whether it does. Those
+    /// without a place have none.
+    #[inline(never)]
+    fn offer_beside(
+        &mut self,
+        now: Time,
+        at: usize,
+        packet: &Packet,
+        nqb: bool,
+        item: T,
+        out: &mut impl Outbox<T>,
+    ) -> bool {
+        let fits = self.fits(at, packet.len);
+        let own = self.paces.as_ref().and_then(|paces| paces.rate(at));
+        let Some(lanes) = &mut self.lanes else { return false };
+        match lanes.way(at, now, packet, nqb, own.unwrap_or(self.sum.rate())) {
+            Way::Classic => return false,
+            Way::Sanctioned => {
+                self.counters.sanctioned += 1;
+                return false;
+            }
+            Way::Shallow if fits => {
+                lanes.push(at, &mut self.pool, *packet, item);
+                self.counters.admitted(Ok(false));
+                self.guide.on_beside(now, packet);
+                self.stored(at, packet);
+            }
+            Way::Shallow | Way::Full => {
+                self.counters.admitted(Err(Cause::Overflow));
+                self.discarded(at);
+                out.discarded(packet, item, Cause::Overflow);
+            }
+        }
+        true
+    }
+
+    /// The next packet of the lane of a user.
+    #[inline(never)]
+    fn take_beside(&mut self, now: Time, at: usize) -> Option<Departure<T>> {
+        let lanes = self.lanes.as_mut()?;
+        let Slot { packet, item, .. } = lanes.pop(at, &mut self.pool)?;
+        self.left(at, None, packet.len);
+        let lanes = self.lanes.as_mut()?;
+        lanes.sent(at, packet.len, self.turns[at].waiting > lanes.packets(at));
+        let sojourn = now.since(packet.arrived);
+        let is_exempt = self.entitled.as_mut().is_some_and(|entitled| entitled.account(at).is_exempt);
+        let marked = !is_exempt && lanes.marks(&packet, sojourn);
+        self.counters.marked += u64::from(marked);
+        self.counters.departure(packet.len);
+        self.sent(now, at, None, &packet, sojourn, marked);
+        if self.sum.packets == 0 {
+            self.guide.on_idle();
+        }
+        Some(Departure { packet, item, marked, sojourn })
+    }
+
+    /// Whether the lane of a user is next.
+    #[inline]
+    fn is_lane_next(&self, at: usize) -> bool {
+        let Some(lanes) = &self.lanes else { return false };
+        lanes.is_next(at, self.turns[at].waiting > lanes.packets(at))
+    }
+
     /// A packet of a user was discarded.
     #[inline]
     fn discarded(&mut self, at: usize) {
@@ -430,6 +522,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         self.pool.push(&mut line.fifo, packet, marked, item);
         line.backlog += packet.len;
         line.packets += 1;
+        self.stored(at, &packet);
+    }
+
+    /// A packet of a user was stored.
+    fn stored(&mut self, at: usize, packet: &Packet) {
         self.turns[at].waiting += 1;
         self.sum.add(packet.len);
         self.latest = packet.arrived;
@@ -511,6 +608,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         drops: &mut u32,
         out: &mut impl Outbox<T>,
     ) -> Option<Departure<T>> {
+        if self.is_lane_next(at) {
+            self.users[at].active = now;
+            self.served = (at, None);
+            return self.take_beside(now, at);
+        }
         loop {
             // What waits since before the flows were told apart goes first.
             let flow = match (&mut self.sets, self.users[at].set) {
@@ -521,7 +623,10 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             };
             let departure = self.take_of(now, at, flow, drops, out);
             self.users[at].active = now;
-            if departure.is_some() || self.turns[at].waiting == 0 {
+            if let (Some(lanes), Some(departure)) = (&mut self.lanes, &departure) {
+                lanes.classic_sent(at, departure.packet.len);
+            }
+            if departure.is_some() || self.turns[at].waiting == 0 || self.is_lane_next(at) {
                 self.served = (at, flow);
                 return departure;
             }
@@ -558,7 +663,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             let (aqm, guide) = (&mut line.aqm, &mut self.guide);
             let decision = Decision { aqm, guide, counters: &mut self.counters };
             match decision.release(drops, || self.sum.view(), &m, &packet, slot.marked) {
-                Ok(marked) => {
+                Ok(mut marked) => {
+                    if sojourn > self.shallow && packet.ecn == Ecn::Ect1 && !marked {
+                        self.counters.marked += 1;
+                        marked = true;
+                    }
                     self.sent(now, at, flow, &packet, sojourn, marked);
                     break Some(Departure { packet, item: slot.item, marked, sojourn });
                 }
@@ -611,10 +720,16 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
         let packet = self.counters.arrive(now, &arrival);
         match self.place(now, arrival.hosts.user(self.by_sender)) {
+            Ok(at) if self.lanes.is_some()
+                && self.offer_beside(now, at, &packet, arrival.nqb, item, out) => {}
             Ok(at) => self.offer(now, at, packet, item, out),
             Err(newcomer) => self.offer_shared(now, newcomer, packet, item, out),
         }
         debug_assert!(self.counters.is_conserved(self.sum.packets));
+    }
+
+    fn reads_nqb(&self) -> bool {
+        self.lanes.is_some()
     }
 
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
@@ -718,13 +833,15 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for PerUser<A, T, G> {
         let at = self.rounds.first()?;
         let own = &self.users[at].line;
         let line = if own.packets > 0 { own } else { self.set_of(at).and_then(Set::first).unwrap_or(own) };
-        self.pool.head(&line.fifo).map(|slot| &slot.item)
+        let beside = || self.lanes.as_ref().and_then(|lanes| lanes.head(at, &self.pool));
+        self.pool.head(&line.fifo).or_else(beside).map(|slot| &slot.item)
     }
 
     fn bytes_of_users(&self) -> usize {
         let of_flows = self.sets.as_ref().map_or(0, Sets::bytes);
         self.users.len() * Self::bytes_per_user() + self.paces.as_ref().map_or(0, Paces::bytes) + of_flows
             + self.entitled.as_ref().map_or(0, Entitlements::bytes)
+            + self.lanes.as_ref().map_or(0, |_| self.users.len() * Lanes::bytes_of_one())
     }
 
     fn make_paces(&mut self, catch_up: Duration) {

@@ -209,7 +209,7 @@ mod tests {
     use weir_aqm::{Algorithm, Cause};
 
     const ARRIVAL: Arrival =
-        Arrival { len: Bytes::new(1500), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
+        Arrival { len: Bytes::new(1500), flow: 0, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct, nqb: false };
 
     fn limits(packets: u32) -> Limits {
         Limits { bytes: Bytes::new(u64::from(packets) * 1500), packets }

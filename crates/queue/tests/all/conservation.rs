@@ -67,7 +67,7 @@ impl Conserves<'_> {
                 Step::Enqueue { flow, host, len, ecn } => {
                     let hosts = Hosts { sender: *host, receiver: *host };
                     let ecn = Ecn::from_bits(*ecn);
-                    let arrival = Arrival { len: Bytes::new(*len), flow: *flow, hosts, ecn };
+                    let arrival = Arrival { len: Bytes::new(*len), flow: *flow, hosts, ecn, nqb: false };
                     queue.enqueue(now, arrival, sent, &mut |_: &Packet, item, _| out.push(item));
                     sent += 1;
                 }

@@ -265,7 +265,13 @@ fn who_is_exempt_meets_no_algorithm_and_a_target_is_that_of_its_customer_alone()
     let hosts = |user: u32| Hosts { sender: user, receiver: user };
     for step in 0..400u64 {
         for user in 0..4 {
-            let arrival = Arrival { len: Bytes::new(1500), flow: user, hosts: hosts(user), ecn: Ecn::NotEct };
+            let arrival = Arrival {
+                len: Bytes::new(1500),
+                flow: user,
+                hosts: hosts(user),
+                ecn: Ecn::NotEct,
+                nqb: false,
+            };
             while q.packets_of(hosts(user)) < 10 {
                 q.enqueue(at(step * 10), arrival, user, &mut |_: &Packet, _, _| panic!("there is room"));
                 stored[user as usize] += 1;

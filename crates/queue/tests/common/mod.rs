@@ -14,7 +14,7 @@ pub fn setup(packets: u32) -> Setup {
 }
 
 pub fn arrival(flow: u32, len: u64) -> Arrival {
-    Arrival { len: Bytes::new(len), flow, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct }
+    Arrival { len: Bytes::new(len), flow, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct, nqb: false }
 }
 
 /// Sender and receiver are one host here.

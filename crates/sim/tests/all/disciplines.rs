@@ -269,3 +269,38 @@ fn nothing_is_lost_or_made_up_where_acknowledgements_are_filtered() {
     }
     assert!(simulation.counts().filtered > 1000, "{}", simulation.counts().filtered);
 }
+
+/// A game beside two downloads on 20 Mbit/s, with another player whose datagrams claim to build no queue as
+/// well: what the first one's game is like, goodput of the datagrams and of a download, packets that were
+/// sanctioned.
+fn game_beside(queue: &str, udp_rate: &str) -> (weir_measure::applications::Datagrams, f64, f64, u64) {
+    let text = format!(
+        "title = \"test\"\nlink = {{ rate = \"20Mbit/s\", buffer = \"250ms\" }}\npath.rtt = \"30ms\"\n{queue}\n\
+         [[flows]]\ngame = {{}}\nclass = \"nqb\"\n\
+         [[flows]]\ncongestion = \"none\"\nudp_rate = \"{udp_rate}\"\npacket = \"1000B\"\nclass = \"nqb\"\n\
+         [[flows]]\ncount = 2\n\
+         [run]\nduration = \"30s\"\nwarmup = \"5s\"\nsample = \"100ms\"\n"
+    );
+    let mut outcome = run(&text, 1);
+    let sanctioned = outcome.recording.summary.links[0].sanctioned;
+    (outcome.study.games.remove(0), goodput(&outcome, 1), goodput(&outcome, 2), sanctioned)
+}
+
+/// As the flows of a tunnel do, all share a FIFO.
+fn tunnel(more: &str) -> String {
+    format!("queue = {{ discipline = \"flow\", flows = 1{more} }}\naqm = {{ name = \"codel\" }}")
+}
+
+#[test]
+fn a_game_of_nqb_does_not_wait_behind_downloads_of_its_fifo_and_takes_nothing_from_them() {
+    let (plain, _, before, _) = game_beside(&tunnel(""), "100kbit/s");
+    let (game, datagrams, download, sanctioned) = game_beside(&tunnel(", nqb = true"), "100kbit/s");
+    let [long, short] = [&plain, &game].map(|game| game.delay_ms.p99 - 15.0);
+    println!("p99 of a game's queue: {long} ms, with a lane {short} ms; a download {before}, {download}");
+    assert!(long > 8.0 && short < 1.5, "{long} {short}");
+    assert!(game.lost == 0.0 && sanctioned == 0);
+    assert!(download > 0.97 * before && datagrams > 90e3, "{before} {download} {datagrams}");
+    // Who claims NQB and sends more than half gets half and loses the rest.
+    let (_, datagrams, download, _) = game_beside(&tunnel(", nqb = true"), "15Mbit/s");
+    assert!(datagrams < 10.1e6 && 2.0 * download > 9e6, "{datagrams} {download}");
+}

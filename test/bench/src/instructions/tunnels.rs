@@ -207,7 +207,8 @@ impl Forwarder {
     fn forward(&mut self, port: usize, frame: Frame, now: Time, memory: &mut Memory) {
         let headers = weir_wire::frame::read(memory.bytes(frame));
         let len = Bytes::new(u64::from(frame.len));
-        let arrival = Arrival { len, flow: headers.flow, hosts: Hosts::UNKNOWN, ecn: headers.ecn };
+        let arrival =
+            Arrival { len, flow: headers.flow, hosts: Hosts::UNKNOWN, ecn: headers.ecn, nqb: false };
         let (store, free) = (&mut self.store, &mut |_: &Packet, _, _| {});
         self.queue.enqueue(store, Bytes::new(1 << 20), now, arrival, frame, free);
         if let Some(departure) = self.queue.dequeue(store, now, free) {

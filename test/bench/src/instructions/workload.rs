@@ -244,8 +244,13 @@ fn through(queue: &mut impl Discipline<u32>, longest: Duration, packets: u64, fl
     let begin = std::time::Instant::now();
     for seq in 0..packets {
         let now = Time::from_nanos(GAP_NS * (seq + PERIOD));
-        let arrival =
-            Arrival { len: LENGTH, flow: seq as u32 & (flows - 1), hosts: Hosts::UNKNOWN, ecn: ecn(seq) };
+        let arrival = Arrival {
+            len: LENGTH,
+            flow: seq as u32 & (flows - 1),
+            hosts: Hosts::UNKNOWN,
+            ecn: ecn(seq),
+            nqb: false,
+        };
         queue.enqueue(now, black_box(arrival), seq as u32, &mut free);
         let level = level(seq, longest) as u32;
         while queue.packets() > level {

@@ -15,7 +15,7 @@ macro_rules! scenario_file {
 pub struct Experiment {
     /// Its name in tables, and in the rules.
     pub id: &'static str,
-    /// Section of RFC 7928.
+    /// Section of RFC 7928, or another RFC.
     pub section: &'static str,
     /// What is run.
     pub title: &'static str,
@@ -99,6 +99,16 @@ const fn bursts(
     crowd(Experiment { groups: Groups::Only(groups), ..whole })
 }
 
+const fn nqb(
+    id: &'static str,
+    title: &'static str,
+    groups: &'static [usize],
+    classes: &'static [&'static str],
+) -> Experiment {
+    let whole = plain(id, "RFC 9956", title, scenario_file!("characterize_nqb.toml"), classes);
+    Experiment { groups: Groups::Only(groups), ..whole }
+}
+
 const fn level(
     id: &'static str,
     section: &'static str,
@@ -158,9 +168,17 @@ pub const ECN: &str = "ecn";
 pub const ECN_HALF: &str = "ecn half";
 /// Large and small packets.
 pub const PACKETS: &str = "packets";
+/// A flow that answers each mark a little beside one that does not.
+pub const L4S: &str = "l4s";
+/// What the flows of L4S are called.
+pub const L4S_CLASS: &str = "L4S";
+/// A game whose packets are marked NQB beside downloads.
+pub const NQB: &str = "nqb";
+/// The same beside a sender that claims NQB and builds a queue.
+pub const NQB_MISUSED: &str = "nqb misused";
 
 /// All experiments, in the order in which they are told.
-pub static EXPERIMENTS: [Experiment; 28] = [
+pub static EXPERIMENTS: [Experiment; 31] = [
     plain(RENO, "5.1.1", "one Reno flow", scenario_file!("rfc7928_reno.toml"), &["Reno"]),
     plain(
         SHORT,
@@ -281,6 +299,20 @@ pub static EXPERIMENTS: [Experiment; 28] = [
         scenario_file!("rfc7928_packets.toml"),
         &["1500 bytes", "576 bytes"],
     )),
+    plain(
+        L4S,
+        "RFC 9331",
+        "a flow of L4S beside a CUBIC flow",
+        scenario_file!("characterize_l4s.toml"),
+        &[L4S_CLASS, "CUBIC"],
+    ),
+    nqb(NQB, "a game of NQB beside two downloads", &[0, 1], &["game", "CUBIC"]),
+    nqb(
+        NQB_MISUSED,
+        "the same beside a sender that misuses NQB",
+        &[0, 1, 2],
+        &["game", "CUBIC", "datagrams"],
+    ),
 ];
 
 /// What the guidelines have and is not run, with the reason.
@@ -316,6 +348,9 @@ mod tests {
             ECN,
             ECN_HALF,
             PACKETS,
+            L4S,
+            NQB,
+            NQB_MISUSED,
         ];
         let several = RTTS.iter().map(|(id, _)| *id).chain(BURSTS).chain(LEVELS);
         assert_eq!(single.into_iter().chain(several).collect::<BTreeSet<_>>(), ids);

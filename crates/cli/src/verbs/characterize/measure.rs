@@ -1,8 +1,9 @@
 //! What was measured of an experiment, in the same form for every algorithm.
 
-use super::experiments::Experiment;
+use super::experiments::{Experiment, L4S_CLASS};
 use serde::Serialize;
 use weir_config::{Scenario, Traffic};
+use weir_measure::applications::Datagrams;
 use weir_measure::result::{FlowSummary, LinkSample, LinkSummary, Phase, Recording, Spread, Summary};
 use weir_report::measured::Goodput;
 
@@ -44,6 +45,10 @@ pub struct Class {
     /// Mean time of a transfer, where they make such and one was completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer_s: Option<f64>,
+    /// 99th percentile of the time that their packets wait, in ms, where that is measured: of games, and of
+    /// L4S.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_p99_ms: Option<f64>,
 }
 
 /// An experiment with both its runs.
@@ -64,6 +69,7 @@ pub fn numbers(
     experiment: &Experiment,
     scenario: &Scenario,
     recording: Recording,
+    games: &[Datagrams],
     trace_hash: u64,
 ) -> Numbers {
     let Recording { summary, link_samples, .. } = recording;
@@ -79,7 +85,7 @@ pub fn numbers(
         loss: lost / arrived,
         marked: sum(|l| l.marks) / arrived,
         fairness: fairness(scenario, &summary),
-        classes: classes(experiment, &summary),
+        classes: classes(experiment, scenario, &summary, games),
         phases: links.first().map_or(Vec::new(), |l| l.phases.clone()),
         trace_hash: format!("{trace_hash:016x}"),
         samples: match experiment.is_drawn {
@@ -98,7 +104,15 @@ fn fairness(scenario: &Scenario, summary: &Summary) -> Option<f64> {
     if bulk.len() < 2 { None } else { Goodput::of(bulk.into_iter())?.fairness }
 }
 
-fn classes(experiment: &Experiment, summary: &Summary) -> Vec<Class> {
+fn classes(
+    experiment: &Experiment,
+    scenario: &Scenario,
+    summary: &Summary,
+    games: &[Datagrams],
+) -> Vec<Class> {
+    // A game's delay is that of its whole way.
+    let way_ms = scenario.path.rtt.as_secs_f64() * 1e3 / 2.0;
+    let of_l4s = || Some(summary.links.first()?.delay_by_class_ms?.low_latency.p99);
     let class = |(group, name): (usize, &&'static str)| {
         let flows: Vec<&FlowSummary> = summary.flows.iter().filter(|f| f.group as usize == group).collect();
         let transfers = flows.iter().filter_map(|f| f.transfers);
@@ -111,6 +125,10 @@ fn classes(experiment: &Experiment, summary: &Summary) -> Vec<Class> {
             flows: flows.len() as u32,
             goodput_bps: Goodput::of(flows.iter().map(|f| f.goodput_bps)).map_or(0.0, |g| g.mean),
             transfer_s: (count > 0.0).then(|| seconds / count),
+            queue_p99_ms: match games.iter().find(|game| game.group as usize == group) {
+                Some(game) => Some(game.delay_ms.p99 - way_ms),
+                None => of_l4s().filter(|_| *name == L4S_CLASS),
+            },
         }
     };
     experiment.classes.iter().enumerate().map(class).collect()

@@ -84,10 +84,12 @@ impl Results {
 
 /// The experiments whose flows always send as much as they can over a link of constant rate.
 const LONG_LIVED: [&str; 5] = [RENO, CUBIC, LEVELS[0], LEVELS[1], LEVELS[2]];
+/// Parts of the delay under tail drop where some packets have a queue of their own.
+const SEPARATE_DELAY: (f64, f64) = (0.1, 0.33);
 /// Parts of the delay under tail drop.
 const SHORT_DELAY: (f64, f64) = (0.33, 0.67);
 
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 24] = [
     Rule {
         aspect: "short queue with long-lived flows",
         section: "5.1, 5.2, 8.2",
@@ -251,6 +253,38 @@ const RULES: [Rule; 20] = [
         good: SHORT_DELAY.0,
         breaks: SHORT_DELAY.1,
     },
+    Rule {
+        aspect: "short queue for L4S",
+        section: "RFC 9331",
+        quantity: "99 % delay of packets of L4S as a share of that under tail drop",
+        of: |r| queue_of_first(r, L4S),
+        good: SEPARATE_DELAY.0,
+        breaks: SEPARATE_DELAY.1,
+    },
+    Rule {
+        aspect: "L4S and classic flows together",
+        section: "RFC 9331",
+        quantity: "goodput of one kind in that of the other, the larger way round",
+        of: |r| either_way(r.get(L4S)?.aqm.ratio(0, 1)?, "of L4S", "of CUBIC", "goodput"),
+        good: 1.5,
+        breaks: 3.0,
+    },
+    Rule {
+        aspect: "games of NQB beside downloads",
+        section: "RFC 9956",
+        quantity: "99 % of the time that packets of a game wait as a share of that under tail drop",
+        of: |r| queue_of_first(r, NQB),
+        good: SEPARATE_DELAY.0,
+        breaks: SEPARATE_DELAY.1,
+    },
+    Rule {
+        aspect: "games of NQB beside its misuse",
+        section: "RFC 9956, 9957",
+        quantity: "99 % of the time that packets of a game wait as a share of that under tail drop",
+        of: |r| queue_of_first(r, NQB_MISUSED),
+        good: SEPARATE_DELAY.0,
+        breaks: SEPARATE_DELAY.1,
+    },
 ];
 
 /// Judges every aspect of which the experiments were run.
@@ -378,6 +412,14 @@ fn ecn(results: &Results) -> Option<MeasuredValue> {
     let [lost, marked, before] = [with.loss, with.marked, without.loss].map(|share| share * 100.0);
     let text = format!("{marked:.2} % marked, {lost:.2} % lost; without ECN {before:.2} % lost");
     found(with.loss / without.loss, text)
+}
+
+/// How long packets of the first class wait.
+fn queue_of_first(results: &Results, id: &str) -> Option<MeasuredValue> {
+    let case = results.get(id)?;
+    let p99 = |n: &Numbers| n.class(0).and_then(|class| class.queue_p99_ms).unwrap_or(f64::NAN);
+    let (ours, theirs) = (p99(&case.aqm), p99(&case.tail_drop));
+    found(ours / theirs, format!("p99 {ours:.1} ms, tail drop {theirs:.1} ms"))
 }
 
 fn either_way(ratio: f64, one: &str, other: &str, quantity: &str) -> Option<MeasuredValue> {

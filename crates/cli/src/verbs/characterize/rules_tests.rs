@@ -6,7 +6,13 @@ use crate::verbs::characterize::plan::{Subject, plan};
 use weir_measure::result::Spread;
 
 fn numbers(p95: f64, utilization: f64, experiment: &'static Experiment) -> Numbers {
-    let class = |name: &&'static str| Class { name, flows: 1, goodput_bps: 1e6, transfer_s: Some(1.0) };
+    let class = |name: &&'static str| Class {
+        name,
+        flows: 1,
+        goodput_bps: 1e6,
+        transfer_s: Some(1.0),
+        queue_p99_ms: Some(p95),
+    };
     Numbers {
         utilization,
         delay_ms: Spread { p95, p99: p95, ..Spread::default() },

@@ -494,6 +494,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
                 (Some(sets), Some(set)) => sets.look(set as usize).backlog(),
                 _ => Bytes::ZERO,
             };
+            let beside = self.lanes.as_ref().map_or(Bytes::ZERO, |lanes| lanes.bytes(at));
             let Account { bytes, packets, dropped, marked, delays, .. } = entitled.accounts[at];
             *told = UserNow {
                 key: user.key,
@@ -503,7 +504,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
                 marked,
                 delays,
                 delay_max: std::mem::take(&mut entitled.accounts[at].delay_max),
-                backlog: user.line.backlog + of_flows,
+                backlog: user.line.backlog + of_flows + beside,
                 waiting: self.turns[at].waiting,
                 rate: self.paces.as_ref().and_then(|paces| paces.rate(at)),
                 rtt: None,

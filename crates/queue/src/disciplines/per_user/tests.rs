@@ -18,7 +18,7 @@ fn queue<A: Algorithm>(users: u32, packets: u32) -> PerUser<A, u32> {
 
 fn of(user: u32) -> Arrival {
     let hosts = Hosts { sender: 1, receiver: user };
-    Arrival { len: Bytes::new(1500), flow: 7, hosts, ecn: Ecn::NotEct }
+    Arrival { len: Bytes::new(1500), flow: 7, hosts, ecn: Ecn::NotEct, nqb: false }
 }
 
 fn at(ms: u64) -> Time {
@@ -390,4 +390,110 @@ fn a_flow_begins_with_what_its_user_was_told() {
     assert_eq!(path(&q), Some(0.05));
     assert!(q.sample_of(1, at(2), Sample::Rtt(Duration::from_millis(40))));
     assert_eq!(path(&q), Some(0.04), "and hears what is told later");
+}
+
+fn with_lanes(params: Params) -> PerUser<tail_drop::TailDrop, u32> {
+    let params = Params { nqb: true, ..params };
+    let aqm = tail_drop::TailDrop::new(&tail_drop::Params::default(), Time::ZERO);
+    PerUser::new(&params, aqm, &setup(10_000))
+}
+
+/// Stores a packet of NQB, or another; whether it was kept.
+fn offer(q: &mut PerUser<tail_drop::TailDrop, u32>, now: Time, user: u32, nqb: bool, item: u32) -> bool {
+    let mut kept = true;
+    let arrival = Arrival { nqb, ..of_flow(user, item) };
+    q.enqueue(now, arrival, item, &mut |_: &Packet, _, _| kept = false);
+    kept
+}
+
+#[test]
+fn packets_of_nqb_do_not_wait_behind_others_of_their_user_and_get_no_more_than_these() {
+    let mut q = with_lanes(Params::default());
+    (0..50).for_each(|_| assert!(offer(&mut q, at(0), 1, false, 10)));
+    assert!(offer(&mut q, at(0), 1, true, 20));
+    assert_eq!((get(&mut q, at(1)), q.packets_of(of(1).hosts)), (Some(20), 50));
+    // A user with both beside one with the classic FIFO alone: each user half, and each kind half of that.
+    while get(&mut q, at(1)).is_some() {}
+    let (mut sent, mut waiting) = ([0; 3], [0; 3]);
+    for _ in 0..4000 {
+        for (user, nqb, kind) in [(1, false, 0), (1, true, 1), (2, false, 2)] {
+            while waiting[kind] < 5 {
+                assert!(offer(&mut q, at(1), user, nqb, kind as u32));
+                waiting[kind] += 1;
+            }
+        }
+        let kind = get(&mut q, at(1)).unwrap() as usize;
+        (sent[kind], waiting[kind]) = (sent[kind] + 1, waiting[kind] - 1);
+    }
+    assert!(u32::abs_diff(sent[2], 2000) <= 40 && u32::abs_diff(sent[0], sent[1]) <= 2, "{sent:?}");
+    while get(&mut q, at(2)).is_some() {}
+    assert!(q.counters().is_conserved(0));
+}
+
+#[test]
+fn who_is_held_to_a_rate_has_a_lane_for_it_and_flows_beside_that() {
+    let params = Params { l4s_threshold: Duration::from_millis(1), ..Params::default() };
+    let mut q = with_lanes(params);
+    q.make_paces(Duration::ZERO);
+    q.admit(at(0), 1);
+    q.set_rate_of(of(1).hosts, Some(Rate::from_mbps(12)));
+    (0..50).for_each(|_| assert!(offer(&mut q, at(0), 1, false, 10)));
+    (0..50).for_each(|_| assert!(offer(&mut q, at(0), 1, false, 11)));
+    // 10 ms at 12 Mbit/s, and not at the link's rate.
+    let stored = (0..50).filter(|_| offer(&mut q, at(0), 1, true, 20)).count();
+    assert_eq!((stored, q.counters().overflowed), (10, 40));
+    let order: Vec<u32> = (0..40).filter_map(|ms| get(&mut q, at(ms))).collect();
+    assert_eq!(order[..6], [20, 10, 20, 10, 20, 11], "a quantum is 38 bytes more than a packet");
+    assert_eq!(order.iter().filter(|item| **item == 20).count(), 10);
+    assert!(order[30..].iter().filter(|item| **item == 10).count().abs_diff(5) <= 1, "{order:?}");
+    while (40..200).filter_map(|ms| get(&mut q, at(ms))).count() > 0 {}
+    assert!(q.packets() == 0 && q.head_arrived().is_none());
+}
+
+#[test]
+fn packets_with_ect1_are_marked_above_a_shallow_threshold_with_a_lane_and_without() {
+    for nqb in [false, true] {
+        for (us, want) in [(500, 2), (1500, 1), (0, 0)] {
+            let params = Params { l4s_threshold: Duration::from_micros(us), nqb, ..Params::default() };
+            let aqm = tail_drop::TailDrop::new(&tail_drop::Params::default(), Time::ZERO);
+            let mut q = PerUser::new(&params, aqm, &setup(100));
+            for (ms, ecn) in [(0, Ecn::Ect1), (0, Ecn::Ect0), (0, Ecn::Ce), (1, Ecn::Ect1)] {
+                q.enqueue(at(ms), Arrival { ecn, ..of(1) }, 0, &mut |_: &Packet, _, _| panic!("there is room"));
+            }
+            let marked = std::iter::from_fn(|| q.dequeue(at(2), &mut |_: &Packet, _, _| {})).filter(|d| d.marked);
+            assert_eq!(marked.count(), want, "{nqb} {us}");
+            assert_eq!(q.counters().marked, want as u64);
+        }
+    }
+}
+
+#[test]
+fn who_has_no_place_has_no_lane_and_lanes_are_told_in_the_memory() {
+    let params = Params { users: 1, ..Params::default() };
+    let mut q = with_lanes(params);
+    assert!(q.bytes_of_users() >= 2 * (PerUser::<tail_drop::TailDrop, u32>::bytes_per_user() + 24));
+    assert!(offer(&mut q, at(0), 1, false, 10));
+    for (nqb, item) in [(false, 20), (true, 21), (false, 22)] {
+        assert!(offer(&mut q, at(0), 2, nqb, item));
+    }
+    let order: Vec<u32> = std::iter::from_fn(|| get(&mut q, at(0))).collect();
+    let others: Vec<u32> = order.into_iter().filter(|item| *item >= 20).collect();
+    assert_eq!((others, counted(&q).shared), (vec![20, 21, 22], 3));
+}
+
+#[test]
+fn queue_protection_spares_who_sends_little() {
+    let mut q = with_lanes(Params { protection: true, ..Params::default() });
+    // 10 Gbit/s: 1500 packets are 1.8 ms, above the critical delay of 1 ms.
+    for n in 0..2400 {
+        assert!(offer(&mut q, at(n / 10), 1, true, 5));
+        if n % 800 == 799 {
+            assert!(offer(&mut q, at(n / 10), 1, true, 6));
+        }
+    }
+    let sanctioned = q.counters().sanctioned;
+    assert!((1540..1570).contains(&sanctioned), "{sanctioned}");
+    let order: Vec<u32> = std::iter::from_fn(|| get(&mut q, at(0))).collect();
+    let last = order.iter().rposition(|item| *item == 6).unwrap();
+    assert!(last < 2 * 900, "{last}: it waits in the lane");
 }

@@ -94,7 +94,13 @@ impl UserPlane {
             return PassVerdict::Enter;
         }
         place.asked = at;
-        let arrival = Arrival { len, flow: held.flow, hosts: Hosts::UNKNOWN, ecn: Ecn::from_bits(held.tos) };
+        let arrival = Arrival {
+            len,
+            flow: held.flow,
+            hosts: Hosts::UNKNOWN,
+            ecn: Ecn::from_bits(held.tos),
+            nqb: false,
+        };
         match place.queue.pass(at, arrival) {
             Ok(marked) => {
                 line.passed += 1;

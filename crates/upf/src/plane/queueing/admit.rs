@@ -167,7 +167,7 @@ impl UserPlane {
         let room = if is_greedy || entry == Admission::Refused { Bytes::ZERO } else { place.room };
         (place.active, place.asked) = (at, at);
         let ecn = Ecn::from_bits(held.tos);
-        let arrival = Arrival { len, flow: held.flow, hosts: Hosts::UNKNOWN, ecn };
+        let arrival = Arrival { len, flow: held.flow, hosts: Hosts::UNKNOWN, ecn, nqb: false };
         let mut dropped = 0;
         place.queue.enqueue(store, room, at, arrival, held, &mut |_: &Packet, held: BufferedPacket, _| {
             dropped += 1;
