@@ -196,7 +196,7 @@ fn policies_and_the_level_of_the_log_change_while_it_runs() {
     // The file is in force again.
     let (status, told) = ctl(pid, &["reload"]);
     assert!(status == 0 && told.to_string().contains("after it was changed live"), "{told}");
-    assert_eq!(ctl(pid, &["status"]).1["links"][0]["changes"], 2);
+    published(&upf, |now| now["changes"] == 2);
     drop(client);
     assert_eq!(upf.interrupt().0, Some(0));
 }
