@@ -17,13 +17,13 @@ const LIMIT: usize = 100;
 pub type CustomerNetwork = (IpAddr, u8, u32);
 
 /// How all users of a direction stand, made when somebody asks: there may be many, and few ask.
-pub trait EachUser: Send + Sync {
+pub trait EachUser: std::fmt::Debug + Send + Sync {
     /// Those with a queue that have a plan.
     fn users(&self) -> Vec<UserStatus>;
 }
 
 /// All customers, as of the last look.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Customers {
     /// Names of those with a plan.
     pub planned: Arc<Vec<String>>,

@@ -8,7 +8,7 @@ use crate::answers::{Answer, answer, json, refuse};
 use crate::api::{self, Endpoint, ROUTES, Route};
 use crate::board::Board;
 use crate::metrics;
-use crate::model::{Applied, ConfigurationChange, Health, Refusal, Refused, Status, WhatIf};
+use crate::model::{Applied, ConfigurationChange, Health, Refused, Status, WhatIf};
 use crate::page::{self, Door, Viewed};
 use crate::what_if::{Simulate, Simulator};
 use http_body_util::{BodyExt, Limited};

@@ -338,6 +338,7 @@ fn bits_per_s(span: Option<Duration>) -> f64 {
 
 /// All users of a direction at the last look and the one before, of which what is told is made when somebody
 /// asks.
+#[derive(Debug)]
 struct Look {
     before: Arc<Vec<UserNow>>,
     now: Arc<Vec<UserNow>>,
