@@ -39,8 +39,8 @@ fn codel_with_the_newton_step_is_that_of_the_kernel() {
         newton.iter().flat_map(|pair| pair.faults(&Bounds::of(&table, pair.row))).collect();
     for Pair { row, ours } in &newton {
         // Until the first queue is gone: one drop more or less moves the next queue.
-        let first = row.drops_until.iter().zip(&ours.drops_until).take(5);
-        if first.into_iter().any(|(kernel, ours)| (kernel - ours).abs() > 1.0) {
+        let mut first = row.drops_until.iter().zip(&ours.drops_until).take(5);
+        if first.any(|(kernel, ours)| (kernel - ours).abs() > 1.0) {
             wrong.push(format!(
                 "{}: drops {:?}, in the kernel {:?}",
                 row.name, ours.drops_until, row.drops_until
