@@ -22,6 +22,12 @@ pub trait EachUser: std::fmt::Debug + Send + Sync {
     fn users(&self) -> Vec<UserStatus>;
 }
 
+impl EachUser for Vec<UserStatus> {
+    fn users(&self) -> Vec<UserStatus> {
+        self.clone()
+    }
+}
+
 /// All customers, as of the last look.
 #[derive(Clone, Debug, Default)]
 pub struct Customers {
@@ -221,12 +227,6 @@ impl Customers {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    impl EachUser for Vec<UserStatus> {
-        fn users(&self) -> Vec<UserStatus> {
-            self.clone()
-        }
-    }
 
     fn customers() -> Customers {
         let user = |name: &str, bps: f64, rtt: Option<f64>| UserStatus {
