@@ -251,11 +251,16 @@ impl Handle {
         self.changes.send(change).map_err(|_| Error::Refused(waits))?;
         let begun = std::time::Instant::now();
         loop {
+            // What it did before it ended has come back by then.
+            let has_ended = self.states.is_abandoned();
             // It is freed here, and not by the loop.
             if let Some(change) = self.changes.fetch()
                 && let Some(applied) = change.applied
             {
                 return Ok((change, applied));
+            }
+            if has_ended {
+                return Err(Error::Refused("the packet loop has ended: nothing changes any more".into()));
             }
             if begun.elapsed() > patience && self.changes.withdraw().is_some() {
                 return Err(Error::Refused(format!(
@@ -651,7 +656,7 @@ impl Loop {
     /// Time slept on purpose is no lateness.
     pub(crate) fn slept(&mut self, turns: &mut Turns, span: Duration) {
         self.clock.slept(span);
-        turns.last = turns.last + span;
+        turns.last += span;
     }
 
     /// What the loop asks of a processor: the core, a real-time class, and all of its time.

@@ -26,7 +26,14 @@ pub type Ended = Receiver<Result<Outcome, Error>>;
 
 /// Several links, ready to be turned together.
 pub struct SharedLoop {
-    links: Vec<(Loop, Arc<AtomicBool>, Sender<Result<Outcome, Error>>)>,
+    links: Vec<Newcomer>,
+}
+
+/// A link that is not turned yet.
+struct Newcomer {
+    looping: Loop,
+    stop: Arc<AtomicBool>,
+    ended: Sender<Result<Outcome, Error>>,
 }
 
 /// A link among others.
@@ -44,7 +51,7 @@ impl SharedLoop {
     pub fn new(links: impl IntoIterator<Item = (Loop, Arc<AtomicBool>)>) -> (SharedLoop, Vec<Ended>) {
         let with_end = |(looping, stop)| {
             let (ended, end) = channel();
-            ((looping, stop, ended), end)
+            (Newcomer { looping, stop, ended }, end)
         };
         let (links, ends) = links.into_iter().map(with_end).unzip();
         (SharedLoop { links }, ends)
@@ -53,11 +60,11 @@ impl SharedLoop {
     /// As [`Loop::run`] for all of them, until the last has ended. The loop stays on the core that the first
     /// names, asks for a real-time class if one of them does, and never sleeps if one of them must not.
     pub fn run(self) {
-        let wants = self.links.iter().map(|(looping, ..)| looping.wants());
+        let wants = self.links.iter().map(|link| link.looping.wants());
         let all = wants.reduce(|(core, realtime, busy), of| (core.or(of.0), realtime || of.1, busy || of.2));
         let Some((core, realtime, busy)) = all else { return };
         let mut claim = Claim::make(core, realtime);
-        let begin = |(mut looping, stop, ended): (Loop, _, _)| {
+        let begin = |Newcomer { mut looping, stop, ended }| {
             let turns = looping.begin(claim);
             Member { due: turns.last, looping, turns, stop, ended }
         };

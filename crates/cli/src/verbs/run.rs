@@ -10,7 +10,7 @@ use crate::interrupt::{HangUp, interrupted};
 use crate::live::{About, View};
 use crate::log::{self, Level};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
-use links::{Measured, Planned, Prepared};
+use links::{Followed, Measured, Planned, Prepared};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -151,13 +151,9 @@ fn told(Measured { summary, written, out }: Measured, output: &Output) -> Done {
 }
 
 /// Tells what came of each link; those that failed have told why when they did.
-fn told_of_several(
-    all: Vec<(PathBuf, Result<Measured, Failure>)>,
-    has_end: bool,
-    output: &Output,
-) -> ExitCode {
+fn told_of_several(all: Vec<(PathBuf, Followed)>, has_end: bool, output: &Output) -> ExitCode {
     let is_interrupted = interrupted().load(Ordering::Relaxed) && has_end;
-    let one = |(file, result): &(PathBuf, Result<Measured, Failure>)| {
+    let one = |(file, result): &(PathBuf, Followed)| {
         let file = file.display().to_string();
         match result {
             Ok(Measured { summary, written: Ok(()), .. }) => {

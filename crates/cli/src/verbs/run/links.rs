@@ -1,8 +1,8 @@
 //! The links of a `weir run`: one for each configuration, from reading it to its end.
 //!
-//! Each step is done for all links before the next one begins, as rights are given up in between: what is wrong
-//! with one of the files refuses all, before anything of the machine is touched. From then on each link is by
-//! itself, and one that fails leaves the others alone.
+//! Each step is done for all links before the next one begins, as rights are given up in between: what is
+//! wrong with one of the files refuses all, before anything of the machine is touched. From then on each link
+//! is by itself, and one that fails leaves the others alone.
 
 use super::{Arguments, check_core, not_realtime, setup, summary, title, watch};
 use crate::control::customers::{self, Customers};
@@ -324,7 +324,8 @@ pub fn turn(links: Vec<Controlled>, loops: usize) -> Result<Vec<Watched>, Failur
     Ok(watched)
 }
 
-/// Which links share a packet loop, by their numbers: those of the same core, and the others dealt out in turn.
+/// Which links share a packet loop, by their numbers: those of the same core, and the others dealt out in
+/// turn.
 fn deal(cores: &[Option<u32>], loops: usize) -> Vec<Vec<usize>> {
     let mut named: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut dealt = vec![Vec::new(); loops];
@@ -381,9 +382,12 @@ pub struct Measured {
     pub out: Option<PathBuf>,
 }
 
+/// The same, or why the link failed.
+pub type Followed = Result<Measured, Failure>;
+
 impl Watched {
     /// Follows the link to its end; what came of it.
-    pub fn follow(self) -> Result<Measured, Failure> {
+    pub fn follow(self) -> Followed {
         let Watched { link, mut control, stop, mut end } = self;
         let Link { config, has_others, output, handle, mut growing, .. } = link;
         let out = out(&config).map(PathBuf::from);
@@ -414,14 +418,14 @@ impl Watched {
 }
 
 /// Follows links to their ends, each in a thread of its own.
-pub fn follow_all(links: Vec<Watched>) -> Vec<(PathBuf, Result<Measured, Failure>)> {
+pub fn follow_all(links: Vec<Watched>) -> Vec<(PathBuf, Followed)> {
     let start = |one: Watched| {
         let file = one.link.file.clone();
         let thread = std::thread::Builder::new().name("weir-watch".into()).spawn(move || one.follow());
         (file, thread)
     };
     let threads: Vec<_> = links.into_iter().map(start).collect();
-    let wait = |(file, thread): (PathBuf, std::io::Result<JoinHandle<Result<Measured, Failure>>>)| {
+    let wait = |(file, thread): (PathBuf, std::io::Result<JoinHandle<Followed>>)| {
         let ended = match thread {
             Ok(thread) => {
                 thread.join().unwrap_or_else(|_| Err(Failure::from("the thread that watched it panicked")))
