@@ -13,6 +13,7 @@ enum Step {
         host: u32,
         len: u64,
         ecn: u8,
+        nqb: bool,
     },
     Dequeue,
     Wait(u64),
@@ -23,8 +24,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0..40u32, 0..4u32, 1..3000u64, 0..4u8)
-            .prop_map(|(flow, host, len, ecn)| Step::Enqueue { flow, host, len, ecn }),
+        6 => (0..40u32, 0..4u32, 1..3000u64, 0..4u8, any::<bool>())
+            .prop_map(|(flow, host, len, ecn, nqb)| Step::Enqueue { flow, host, len, ecn, nqb }),
         4 => Just(Step::Dequeue),
         2 => (0..30_000_000u64).prop_map(Step::Wait),
         1 => (0..1000u64).prop_map(Step::Rate),
@@ -40,6 +41,8 @@ struct Conserves<'a> {
     /// Whether hosts are told apart, where the discipline can do that, and the number of ways.
     fair: bool,
     ways: u32,
+    /// Whether there are lanes for NQB and L4S, with queue protection.
+    lanes: bool,
 }
 
 impl Conserves<'_> {
@@ -51,6 +54,9 @@ impl Conserves<'_> {
             ("fair_senders", Value::Flag(self.fair)),
             ("ways", Value::Count(self.ways)),
             ("flows", Value::Count(16)),
+            ("nqb", Value::Flag(self.lanes)),
+            ("protection", Value::Flag(self.lanes)),
+            ("l4s_threshold", Value::Duration(Duration::from_millis(u64::from(self.lanes)))),
         ] {
             let _ = params.set(name, value);
         }
@@ -64,10 +70,10 @@ impl Conserves<'_> {
         let (mut now, mut sent, mut out) = (Time::ZERO, 0u32, Vec::new());
         for step in self.script {
             match step {
-                Step::Enqueue { flow, host, len, ecn } => {
+                Step::Enqueue { flow, host, len, ecn, nqb } => {
                     let hosts = Hosts { sender: *host, receiver: *host };
                     let ecn = Ecn::from_bits(*ecn);
-                    let arrival = Arrival { len: Bytes::new(*len), flow: *flow, hosts, ecn, nqb: false };
+                    let arrival = Arrival { len: Bytes::new(*len), flow: *flow, hosts, ecn, nqb: *nqb };
                     queue.enqueue(now, arrival, sent, &mut |_: &Packet, item, _| out.push(item));
                     sent += 1;
                 }
@@ -124,11 +130,12 @@ proptest! {
         packets in 1..60u32,
         fair: bool,
         wide: bool,
+        lanes: bool,
         grows: bool,
     ) {
         let limits = Limits { bytes: Bytes::new(bytes), packets };
         let setup = Setup { limits, rate: Rate::from_mbps(10), seed: 3, grows };
-        let conserves = Conserves { script: &script, setup, fair, ways: if wide { 8 } else { 1 } };
+        let conserves = Conserves { script: &script, setup, fair, ways: if wide { 8 } else { 1 }, lanes };
         for name in weir_queue::names() {
             weir_queue::visit(name, conserves.clone()).expect("it is in the list");
         }

@@ -137,3 +137,61 @@ fn an_arrival_refused_for_lack_of_room_is_an_overflow_whoever_refuses_it() {
     link.enqueue(low(), LOW);
     assert_eq!((link.queue.counters().overflowed, link.queue.counters().dropped_in), (2, 0));
 }
+
+fn nqb(flow: u32, len: u64) -> Arrival {
+    Arrival { nqb: true, ..arrival(flow, len) }
+}
+
+#[test]
+fn packets_of_nqb_are_low_latency_where_that_is_asked_for() {
+    for (asked, want) in [(true, [1, 0]), (false, [0, 1])] {
+        let mut link = link(&Params { nqb: asked, ..Params::default() });
+        assert_eq!(link.queue.reads_nqb(), asked);
+        link.enqueue(arrival(0, MTU), 0);
+        link.enqueue(nqb(1, MTU), 1);
+        let order: Vec<u32> = std::iter::from_fn(|| link.dequeue().map(|d| d.item)).collect();
+        assert_eq!(order, want);
+    }
+}
+
+#[test]
+fn the_low_latency_queue_is_shallow_for_nqb() {
+    // 10 ms at 100 Mbit/s are 125 kB, which are 83 packets.
+    let mut link = link(&Params { nqb: true, ..Params::default() });
+    let stored = (0..200).filter(|_| link.enqueue(nqb(1, MTU), 1)).count();
+    assert_eq!((stored, link.queue.counters().overflowed), (83, 117));
+    // Others are not concerned.
+    assert!(link.enqueue(low(), LOW) && link.enqueue(arrival(0, MTU), CLASSIC));
+}
+
+#[test]
+fn flows_that_build_the_low_latency_queue_are_sent_to_the_classic_one() {
+    for (is_nqb, protection) in [(true, true), (false, true), (true, false)] {
+        let params = Params { nqb: true, protection, ..Params::default() };
+        let mut link = link(&params);
+        let packet = if is_nqb { nqb(1, MTU) } else { low() };
+        // All at once: 12 packets take 1.44 ms at 100 Mbit/s, more than the 1.2 ms of the whole ramp.
+        (0..40).for_each(|_| assert!(link.enqueue(packet, LOW)));
+        let sanctioned = link.queue.counters().sanctioned;
+        assert_eq!(sanctioned, if protection { 29 } else { 0 }, "{is_nqb}");
+        // Who sends little stays where it belongs, and is sent before what was sent elsewhere.
+        link.enqueue(nqb(2, 200), 7);
+        assert_eq!(link.queue.counters().sanctioned, sanctioned);
+        let before = std::iter::from_fn(|| link.dequeue()).position(|d| d.item == 7).unwrap();
+        assert!(if protection { before <= 13 } else { before == 40 }, "{before}");
+    }
+}
+
+/// A classic packet to the algorithm: signalled by the square of the base probability, and not at each packet
+/// as by the ramp.
+#[test]
+fn a_packet_of_l4s_that_was_sent_to_the_classic_queue_is_signalled_as_a_classic_one() {
+    let params = Params { protection: true, ..Params::default() };
+    let mut link = link(&params);
+    (0..200).for_each(|_| assert!(link.enqueue(low(), LOW)));
+    link.wait(Duration::from_millis(14));
+    let departures: Vec<_> = std::iter::from_fn(|| link.dequeue()).collect();
+    let marked = departures.iter().filter(|d| d.marked).count();
+    // Eleven stayed and were late. The last has nobody behind it, and even spacing begins with the second.
+    assert_eq!((departures.len(), marked), (200, 9));
+}

@@ -6,7 +6,7 @@ use common::{Link, MTU, arrival, from_host, setup};
 use weir_aqm::algorithms::{codel, gsp, tail_drop};
 use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Packet};
 use weir_queue::flow_queue::{Params, SHED_BATCH_MAX};
-use weir_queue::{Discipline, FlowQueue, Limits, Single};
+use weir_queue::{Arrival, Discipline, FlowQueue, Limits, Single};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 fn tail_drop() -> tail_drop::TailDrop {
@@ -244,7 +244,7 @@ fn packets_with_ect1_are_marked_above_a_shallow_threshold_of_their_own_flow() {
         let mut queue = plain(&params, 100);
         let mut none = |_: &Packet, _, _| panic!("nothing is discarded");
         for ecn in 0..4 {
-            let packet = weir_queue::Arrival { ecn: Ecn::from_bits(ecn), ..arrival(ecn.into(), 1000) };
+            let packet = Arrival { ecn: Ecn::from_bits(ecn), ..arrival(ecn.into(), 1000) };
             queue.enqueue(Time::ZERO, packet, 0, &mut none);
             queue.enqueue(Time::ZERO + Duration::from_millis(1), packet, 1, &mut none);
         }
@@ -347,4 +347,100 @@ fn a_guide_sees_the_whole_queue_and_every_algorithm() {
     // Nine packets of 1250 bytes are 0.9 ms at 100 Mbit/s.
     assert_eq!(link.queue.guide().most, (9, Duration::from_micros(900)));
     assert_eq!(link.queue.guide().emptied, 1);
+}
+
+fn nqb(flow: u32, len: u64) -> Arrival {
+    Arrival { nqb: true, ..arrival(flow, len) }
+}
+
+/// One FIFO for all flows, with a lane.
+fn with_lane(params: Params) -> Link<FlowQueue<tail_drop::TailDrop, u32>> {
+    Link::new(plain(&Params { flows: 1, nqb: true, ..params }, 5000))
+}
+
+#[test]
+fn packets_of_nqb_do_not_wait_behind_others_of_their_fifo_and_get_no_more_than_these() {
+    let mut link = with_lane(Params::default());
+    (0..50).for_each(|_| assert!(link.enqueue(arrival(1, MTU), 0)));
+    link.enqueue(nqb(2, 200), 1);
+    assert_eq!(link.dequeue().unwrap().item, 1);
+    // With packets in both all the time each gets half, by bytes.
+    let mut bytes = [0; 2];
+    for _ in 0..3000 {
+        while link.waiting(0) < 10 {
+            link.enqueue(arrival(1, MTU), 0);
+        }
+        while link.waiting(1) < 10 {
+            link.enqueue(nqb(2, 300), 1);
+        }
+        let departure = link.dequeue().unwrap();
+        bytes[departure.item as usize] += departure.packet.len.get();
+    }
+    assert!(bytes[0].abs_diff(bytes[1]) <= 2 * MTU, "{bytes:?}");
+    // Without lanes they wait in order, whatever they ask for.
+    let mut link = Link::new(plain(&Params { flows: 1, ..Params::default() }, 5000));
+    (0..5).for_each(|n| assert!(link.enqueue(if n == 4 { nqb(2, 200) } else { arrival(1, MTU) }, n)));
+    let order: Vec<u32> = std::iter::from_fn(|| link.dequeue().map(|d| d.item)).collect();
+    assert_eq!(order, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_lane_is_shallow_and_its_flow_pays_for_what_it_sends() {
+    let mut link = with_lane(Params { flows: 2, ..Params::default() });
+    let stored = (0..200).filter(|_| link.enqueue(nqb(2, MTU), 1)).count();
+    assert_eq!((stored, link.queue.counters().overflowed), (83, 117), "10 ms at 100 Mbit/s");
+    assert!(link.enqueue(arrival(2, MTU), 0), "the FIFO beside it has room");
+    // Two FIFOs: what the lane sends is charged to its flow, which gets half of the link.
+    let params = Params { flows: 2, nqb: true, ..Params::default() };
+    let mut link = Link::new(plain(&params, 5000));
+    let mut sent = [0; 3];
+    for _ in 0..4000 {
+        for (item, packet) in [(0, arrival(0, MTU)), (1, nqb(0, MTU)), (2, arrival(1, MTU))] {
+            while link.waiting(item) < 5 {
+                link.enqueue(packet, item);
+            }
+        }
+        sent[link.dequeue().unwrap().item as usize] += 1;
+    }
+    assert!(sent[0] + sent[1] > 1950 && sent[0] + sent[1] < 2050, "{sent:?}");
+    assert!(u32::abs_diff(sent[0], sent[1]) <= 2, "{sent:?}");
+}
+
+#[test]
+fn in_a_lane_only_l4s_is_marked_and_the_algorithm_of_the_fifo_sees_none_of_it() {
+    let params = Params { l4s_threshold: Duration::from_millis(1), flows: 1, nqb: true, ..Params::default() };
+    let codel = codel::CoDel::new(&codel::Params::default(), Time::ZERO);
+    let mut link = Link::new(FlowQueue::new(&params, codel, &setup(5000)));
+    link.enqueue(nqb(1, 500), 0);
+    for (n, ecn) in [Ecn::Ect1, Ecn::Ect0, Ecn::Ce, Ecn::Ect1].into_iter().enumerate() {
+        link.wait(Duration::from_micros(if n == 3 { 1500 } else { 0 }));
+        link.enqueue(Arrival { ecn, ..arrival(1, 500) }, 1 + n as u32);
+    }
+    link.wait(Duration::from_micros(500));
+    let got: Vec<(u32, bool)> = std::iter::from_fn(|| link.dequeue().map(|d| (d.item, d.marked))).collect();
+    // By turns, and in order in each: ECT(0) waits in the FIFO.
+    assert_eq!(got, [(0, false), (2, false), (1, true), (3, false), (4, false)]);
+    assert_eq!(link.queue.counters().marked, 1);
+}
+
+#[test]
+fn queue_protection_sends_flows_that_build_a_queue_to_the_fifo_beside_the_lane() {
+    let mut lost = Vec::new();
+    for protection in [false, true] {
+        let mut link = with_lane(Params { protection, ..Params::default() });
+        // A flow that floods, and one that sends little and regularly.
+        for n in 0..2000 {
+            link.enqueue(nqb(1, MTU), 1);
+            link.enqueue(nqb(1, MTU), 1);
+            if n % 20 == 0 {
+                link.enqueue(nqb(2, 200), 2);
+            }
+            link.dequeue();
+            link.wait(Duration::from_micros(120));
+        }
+        let counters = link.queue.counters();
+        assert_eq!(counters.sanctioned > 1000, protection, "{counters:?}");
+        lost.push(link.lost.iter().filter(|item| **item == 2).count());
+    }
+    assert!(lost[0] > 20 && lost[1] == 0, "{lost:?} of 100");
 }

@@ -304,3 +304,24 @@ fn a_game_of_nqb_does_not_wait_behind_downloads_of_its_fifo_and_takes_nothing_fr
     let (_, datagrams, download, _) = game_beside(&tunnel(", nqb = true"), "15Mbit/s");
     assert!(datagrams < 10.1e6 && 2.0 * download > 9e6, "{datagrams} {download}");
 }
+
+#[test]
+fn queue_protection_keeps_a_lane_short_for_those_who_build_no_queue() {
+    let dualpi2 = |more: &str| format!("queue = {{ discipline = \"dualpi2\", nqb = true{more} }}");
+    let in_fifo = |more: &str| tunnel(&format!(", nqb = true{more}"));
+    for (queue, off, on) in [
+        ("flow", in_fifo(""), in_fifo(", protection = true")),
+        ("dualpi2", dualpi2(""), dualpi2(", protection = true")),
+    ] {
+        let rate = if queue == "flow" { "15Mbit/s" } else { "30Mbit/s" };
+        let (harmed, _, _, none) = game_beside(&off, rate);
+        let (game, _, _, sanctioned) = game_beside(&on, rate);
+        let [long, short] = [&harmed, &game].map(|game| game.delay_ms.p99 - 15.0);
+        println!(
+            "{queue}: p99 {long} ms and {} lost, with protection {short} ms and {} lost, {sanctioned} sanctioned",
+            harmed.lost, game.lost
+        );
+        assert!(none == 0 && sanctioned > 5000, "{none} {sanctioned}");
+        assert!(short < 0.5 * long && game.lost <= harmed.lost, "{queue}: {harmed:?} {game:?}");
+    }
+}
