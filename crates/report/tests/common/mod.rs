@@ -119,6 +119,7 @@ pub fn claim(text: &str, held: bool) -> Claim {
         held,
         undecided: false,
         cause: text(),
+        shown: false,
     }
 }
 
