@@ -42,7 +42,7 @@ pub struct TestbedConfig {
     /// Receive and transmit queues at both ends of the link between the sender and port `a`, and of the link
     /// between port `b` and the receiver. With one, a reader of a port sees all packets of it.
     pub queues: [u32; 2],
-    /// MTU of all four interfaces.
+    /// MTU of all four interfaces, from 576 on; below 1280 the hosts have no IPv6.
     pub mtu: u32,
     /// Whether the end hosts merge packets that they received (GRO). It saves CPU behind the bottleneck and
     /// makes fewer acknowledgements.
@@ -88,11 +88,19 @@ impl Default for TestbedConfig {
     }
 }
 
+/// The smallest MTU with IPv6 (RFC 8200 section 5).
+const IPV6_MTU_MIN: u32 = 1280;
+
 impl TestbedConfig {
     /// The window that receivers offer: a quarter of their buffers, so that it stays the same while data
     /// waits for a program, and that the kernel acknowledges when data arrives and not when it is read.
     pub fn receive_window(&self) -> u32 {
         (self.max_buffer / 2) as u32
+    }
+
+    /// Whether the end hosts have IPv6, which needs packets of 1280 bytes (RFC 8200 section 5).
+    fn has_ipv6(&self) -> bool {
+        self.mtu >= IPV6_MTU_MIN
     }
 }
 
@@ -389,11 +397,11 @@ pub(crate) fn next_number() -> u32 {
 }
 
 fn check_config(config: &TestbedConfig) -> Result<()> {
-    // IPv6 needs 1280.
-    if !(1280..=MAX_MTU).contains(&config.mtu) {
+    // Linux keeps paths of IPv4 at 552 bytes or more (`net.ipv4.route.min_pmtu`).
+    if !(576..=MAX_MTU).contains(&config.mtu) {
         return Err(Error::invalid(
             format!("an MTU of {} cannot be used in the testbed", config.mtu),
-            format!("choose one from 1280 (IPv6 needs it) to {MAX_MTU}"),
+            format!("choose one from 576 to {MAX_MTU}"),
         ));
     }
     if !(1..=BOXES_MAX).contains(&config.boxes) {
@@ -425,23 +433,29 @@ fn ports_up() -> Vec<String> {
 
 fn end_host_lines(host: &EndHost, peer: &EndHost, config: &TestbedConfig) -> Vec<String> {
     let (dev, window) = (host.interface, config.receive_window());
-    let mut lines = vec![
+    let mut lines: Vec<String> = vec![
         "link set lo up".into(),
         // No link-local address: then no router solicitation crosses the bottleneck.
         format!("link set dev {dev} addrgenmode none"),
         format!("link set dev {dev} up"),
         format!("addr add {}/24 dev {dev}", host.v4),
         format!("addr add {}/32 dev {dev}", host.v4_ecn),
-        format!("addr add {}/64 dev {dev} nodad", host.v6),
-        format!("addr add {}/128 dev {dev} nodad", host.v6_ecn),
         format!("route add {}/32 dev {dev} src {} window {window}", peer.v4, host.v4),
-        format!("route add {}/128 dev {dev} src {} window {window}", peer.v6, host.v6),
         format!("route add {}/32 dev {dev} src {} window {window} features ecn", peer.v4_ecn, host.v4),
-        format!("route add {}/128 dev {dev} src {} window {window} features ecn", peer.v6_ecn, host.v6),
     ];
+    let mut neighbours = vec![peer.v4, peer.v4_ecn];
+    if config.has_ipv6() {
+        lines.extend([
+            format!("addr add {}/64 dev {dev} nodad", host.v6),
+            format!("addr add {}/128 dev {dev} nodad", host.v6_ecn),
+            format!("route add {}/128 dev {dev} src {} window {window}", peer.v6, host.v6),
+            format!("route add {}/128 dev {dev} src {} window {window} features ecn", peer.v6_ecn, host.v6),
+        ]);
+        neighbours.extend([peer.v6, peer.v6_ecn]);
+    }
     if config.static_neighbours {
         let neighbour = |a: &str| format!("neigh replace {a} lladdr {} nud permanent dev {dev}", peer.mac);
-        lines.extend([peer.v4, peer.v4_ecn, peer.v6, peer.v6_ecn].map(neighbour));
+        lines.extend(neighbours.into_iter().map(neighbour));
     }
     lines
 }
@@ -743,10 +757,19 @@ mod tests {
     #[test]
     fn impossible_settings_are_refused_with_a_remedy() {
         let config = |mtu, max_buffer| TestbedConfig { mtu, max_buffer, ..TestbedConfig::default() };
-        assert!(check_config(&config(1279, 64 << 20)).unwrap_err().to_string().contains("from 1280"));
+        assert!(check_config(&config(575, 64 << 20)).unwrap_err().to_string().contains("from 576"));
         assert!(check_config(&config(9001, 64 << 20)).is_err());
         assert!(check_config(&config(1500, 1000)).unwrap_err().to_string().contains("1 MiB"));
         assert!(check_config(&config(9000, 64 << 20)).is_ok());
+        // Below what IPv6 needs the hosts have IPv4 alone.
+        let six = |mtu| {
+            let config = config(mtu, 64 << 20);
+            assert!(check_config(&config).is_ok());
+            let lines = end_host_lines(&SENDER, &RECEIVER, &config);
+            lines.iter().filter(|line| line.contains("fd77")).count()
+        };
+        assert_eq!((six(1000), six(1279)), (0, 0));
+        assert!(six(1280) > 0);
         let none = TestbedConfig { burst_segments: 0, ..TestbedConfig::default() };
         assert!(check_config(&none).unwrap_err().to_string().contains("one segment"));
     }

@@ -572,15 +572,28 @@ pub struct Claim {
     /// Whether it was missed by a run that is too short to decide it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undecided: bool,
-    /// Why it was missed, where that is known; only of claims that were missed.
+    /// Why it was missed or could not be judged, where something is known of that.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cause: String,
+    /// Whether an experiment showed that cause when the claim was judged; otherwise it is assumed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shown: bool,
 }
 
 impl Claim {
     /// Whether it was judged and did not hold.
     pub fn is_missed(&self) -> bool {
         !self.held && !self.undecided
+    }
+
+    /// Why it did not hold, as a clause behind its identifier; none where nothing is known of that.
+    pub fn why(&self) -> Option<String> {
+        let assumed = if self.shown { "" } else { " (assumed, not shown)" };
+        match self {
+            claim if claim.cause.is_empty() || claim.held => None,
+            claim if claim.undecided => Some(format!("is not judged: {}", claim.cause)),
+            claim => Some(format!("is missed: {}{assumed}", claim.cause)),
+        }
     }
 }
 

@@ -263,7 +263,7 @@ fn result_row(run: &Summary, link: &LinkSummary) -> Vec<Cell> {
 }
 
 /// One row for each claim, with HELD or MISSED, the paper's number, the bound and what was measured; below
-/// them why those were missed of which it is known, and the count.
+/// them why those were missed or not judged of which it is known, and the count.
 pub fn claims(claims: &[Claim], paint: Paint) -> String {
     const COLUMNS: [(&str, Align); 6] = [
         ("claim", Align::Left),
@@ -289,8 +289,8 @@ pub fn claims(claims: &[Claim], paint: Paint) -> String {
         return "no claim could be judged: runs that they compare were not made\n".to_string();
     }
     let mut causes: Vec<String> = Vec::new();
-    for claim in claims.iter().filter(|c| c.is_missed() && !c.cause.is_empty()) {
-        let line = format!("{} missed: {}\n", terminal(&claim.id), terminal(&claim.cause));
+    for (claim, why) in claims.iter().filter_map(|c| Some((c, c.why()?))) {
+        let line = format!("{} {}\n", terminal(&claim.id), terminal(&why));
         if !causes.contains(&line) {
             causes.push(line);
         }

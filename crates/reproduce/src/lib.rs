@@ -15,6 +15,7 @@ pub mod asqm;
 pub mod avq;
 mod choice;
 mod claim;
+mod experiment;
 mod figure;
 mod host;
 mod publish;

@@ -157,6 +157,23 @@ impl<'a, C, V> Measured<'a, C, V> {
     }
 }
 
+/// How many runs each of some cases has, in words.
+pub fn runs_each<C, V>(cases: &[Measured<C, V>]) -> String {
+    let counts = || cases.iter().map(|case| case.runs.len());
+    match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
+        (1, 1) => "one run of each".into(),
+        (least, most) if least == most => format!("{most} runs of each"),
+        (least, most) => format!("{least} to {most} runs of each"),
+    }
+}
+
+impl<'a, C: PartialEq, V> Measured<'a, C, V> {
+    /// The runs of each case, in the order of the plan.
+    pub fn each(&self) -> Vec<Measured<'a, C, V>> {
+        self.by(|case| case).into_iter().map(|(_, measured)| measured).collect()
+    }
+}
+
 impl<'a, C: Ord, V> Measured<'a, C, V> {
     /// The runs of each case, in the order of cases.
     pub fn cases(&self) -> Vec<Measured<'a, C, V>> {

@@ -1,12 +1,15 @@
 //! What a paper says beside its claims as they are judged here: its own words and numbers, where the bound
 //! comes from, and why a claim is missed where that is known.
 
+use crate::experiment::{Experiment, Points};
+use crate::host::{Error, Host};
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use weir_measure::result::Claim;
 
 /// What a paper says of one claim, or of several with the same identifier.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Said {
     /// Identifier of the claim, such as `A5`.
     pub id: &'static str,
@@ -16,15 +19,57 @@ pub struct Said {
     pub paper: &'static str,
     /// Where the bound comes from.
     pub basis: &'static str,
-    /// Why it is missed, where that was found out; empty otherwise.
+    /// Why it is missed, as far as something is known of that; empty otherwise.
     pub cause: &'static str,
+    /// What shows that; without it the cause is assumed.
+    pub experiment: Option<&'static Experiment>,
+}
+
+impl Said {
+    /// With an experiment that shows the cause.
+    pub const fn shown_by(self, experiment: &'static Experiment) -> Said {
+        Said { experiment: Some(experiment), ..self }
+    }
+}
+
+/// The experiments that show causes, each run when the first claim that needs it was missed.
+pub struct Experiments<'a> {
+    /// None where nothing is run, as in a short form.
+    host: Option<&'a dyn Host>,
+    found: RefCell<BTreeMap<&'static str, (String, bool)>>,
+}
+
+impl<'a> Experiments<'a> {
+    /// Run by this host, but not in a short form.
+    pub fn new(host: &'a dyn Host, quick: bool) -> Experiments<'a> {
+        Experiments { host: (!quick).then_some(host), found: RefCell::default() }
+    }
+
+    /// What came of one, and whether it was as expected; nothing of one that is not run.
+    fn of(&self, id: &str, experiment: &Experiment) -> Result<Option<(String, bool)>, Error> {
+        let (name, _) = experiment.file;
+        let Some(host) = self.host.filter(|host| !host.is_interrupted()) else { return Ok(None) };
+        let key = experiment.name;
+        if let Some(found) = self.found.borrow().get(key) {
+            return Ok(Some(found.clone()));
+        }
+        host.say(&format!("why {id} was missed: {name}"));
+        let points = Points::of(experiment.file, host)?;
+        if host.is_interrupted() {
+            return Ok(None);
+        }
+        let found = (experiment.judge)(&points);
+        self.found.borrow_mut().insert(key, found.clone());
+        Ok(Some(found))
+    }
 }
 
 /// A claim of a paper that no run can judge, and why.
 pub type Unjudged = (&'static str, &'static str);
 
-/// Puts beside each claim what the paper says of it.
-pub fn tell(claims: &mut [Claim], table: &[Said]) {
+/// Puts beside each claim what the paper says of it, and beside a missed one its cause, with what the
+/// experiment found that shows it.
+pub fn tell(claims: &mut [Claim], table: &[Said], experiments: &Experiments) -> Result<(), Error> {
     for claim in claims {
         let row = table.iter().find(|row| row.id == claim.id && claim.text.contains(row.about));
         let Some(row) = row else { continue };
@@ -32,12 +77,33 @@ pub fn tell(claims: &mut [Claim], table: &[Said]) {
         claim.basis = row.basis.into();
         if claim.is_missed() {
             claim.cause = row.cause.into();
+            let Some(experiment) = row.experiment else { continue };
+            if let Some((found, is_expected)) = experiments.of(&claim.id, experiment)? {
+                let (cause, (file, _)) = (row.cause, experiment.file);
+                claim.cause = match is_expected {
+                    true => format!("{cause}: {found} ({file})"),
+                    false => format!("{cause}, which {file} did not show: {found}"),
+                };
+                claim.shown = is_expected;
+            }
         }
+    }
+    Ok(())
+}
+
+/// Leaves claims open that an arm cannot decide, whatever it measured: identifier, a part of the sentence,
+/// and why, which stands where the cause of a missed one does.
+pub fn leave_open(claims: &mut [Claim], table: &[(&str, &str, &str)]) {
+    for claim in claims {
+        let row = table.iter().find(|(id, about, _)| *id == claim.id && claim.text.contains(about));
+        let Some((_, _, why)) = row else { continue };
+        (claim.held, claim.undecided, claim.cause) = (false, true, (*why).into());
     }
 }
 
-/// The claims in numbers: how many were judged, held and missed, in all and for each identifier, which of
-/// the missed ones have a cause that is known, and which claims no run can judge.
+/// The claims in numbers: how many were judged, held and missed, in all and for each identifier, of how many
+/// missed ones an experiment showed the cause and of how many one is assumed, and which claims no run can
+/// judge.
 pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
     let mut by_id: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
     for claim in claims {
@@ -45,9 +111,11 @@ pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
         counts[if claim.held { 0 } else { 1 + usize::from(claim.undecided) }] += 1;
     }
     let sum = |i: usize| by_id.values().map(|counts| counts[i]).sum::<u64>();
-    let explained = claims.iter().filter(|c| c.is_missed() && !c.cause.is_empty()).count();
+    let missed = || claims.iter().filter(|c| c.is_missed());
+    let shown = missed().filter(|c| c.shown).count();
+    let assumed = missed().filter(|c| !c.shown && !c.cause.is_empty()).count();
     json!({
-        "judged": sum(0) + sum(1), "held": sum(0), "missed": sum(1), "missed_with_cause": explained,
+        "judged": sum(0) + sum(1), "held": sum(0), "missed": sum(1), "cause_shown": shown, "cause_assumed": assumed,
         "undecided": sum(2),
         "by_id": by_id.iter().map(|(id, [held, missed, undecided])| {
             (id.to_string(), json!({ "held": held, "missed": missed, "undecided": undecided }))
@@ -60,10 +128,12 @@ pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
 #[cfg(test)]
 pub fn assert_told(claims: &[Claim], table: &[Said]) {
     let mut claims = claims.to_vec();
-    tell(&mut claims, table);
+    let none = Experiments { host: None, found: RefCell::default() };
+    tell(&mut claims, table, &none).expect("nothing is run");
     let untold: Vec<&Claim> =
         claims.iter().filter(|claim| claim.paper.is_empty() || claim.basis.is_empty()).collect();
     assert!(untold.is_empty(), "without the paper's words: {untold:#?}");
+    crate::experiment::assert_judged(table.iter().filter_map(|row| row.experiment));
 }
 
 #[cfg(test)]
@@ -74,13 +144,29 @@ mod tests {
     fn claims_get_the_words_of_the_first_row_that_is_about_them() {
         let claim = |text: &str, held| Claim { id: "A5".into(), text: text.into(), held, ..Claim::default() };
         let mut claims = [claim("with 2 flows", false), claim("other", true), claim("other", false)];
-        let row = |about, paper, cause| Said { id: "A5", about, paper, basis: "text", cause };
-        tell(&mut claims, &[row("2 flows", "10 to 20 ms", "why"), row("", "below 30 ms", "")]);
+        let row =
+            |about, paper, cause| Said { id: "A5", about, paper, basis: "text", cause, experiment: None };
+        let none = Experiments { host: None, found: RefCell::default() };
+        let table = [row("2 flows", "10 to 20 ms", "why"), row("", "below 30 ms", "")];
+        tell(&mut claims, &table, &none).unwrap();
         let seen = claims.each_ref().map(|c| (c.paper.as_str(), c.cause.as_str()));
         assert_eq!(seen, [("10 to 20 ms", "why"), ("below 30 ms", ""), ("below 30 ms", "")]);
         let total = totals(&claims, &[("A1", "background")]);
-        let wanted = [("judged", 3), ("held", 1), ("missed", 2), ("missed_with_cause", 1), ("undecided", 0)];
+        let wanted = [
+            ("judged", 3),
+            ("held", 1),
+            ("missed", 2),
+            ("cause_shown", 0),
+            ("cause_assumed", 1),
+            ("undecided", 0),
+        ];
         wanted.iter().for_each(|(key, count)| assert_eq!(total[key], *count, "{key}"));
+        claims[0].shown = true;
+        let total_shown = totals(&claims, &[]);
+        assert_eq!((&total_shown["cause_shown"], &total_shown["cause_assumed"]), (&json!(1), &json!(0)));
+        assert_eq!(claims[0].why().as_deref(), Some("is missed: why"));
+        leave_open(&mut claims, &[("A5", "2 flows", "no room")]);
+        assert_eq!(claims[0].why().as_deref(), Some("is not judged: no room"));
         assert_eq!(total["by_id"]["A5"]["missed"], 2);
         assert_eq!(total["not_judgeable"][0]["id"], "A1");
     }

@@ -2,7 +2,7 @@
 
 use crate::host::{Error, Made};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_measure::result::Claim;
@@ -94,7 +94,8 @@ fn command(value: &Value) -> String {
     for key in ["figure", "experiment"] {
         text(key).iter().for_each(|which| command += &format!(" --{key} {which}"));
     }
-    let arm = text("arm").filter(|_| text("paper") != Some("avq"));
+    let is_usual = text("paper") == Some("avq") && text("arm") == Some("sim");
+    let arm = text("arm").filter(|_| !is_usual);
     arm.iter().for_each(|arm| command += &format!(" --arm {arm}"));
     text("aqm").iter().for_each(|names| command += &format!(" --aqm {names}"));
     only_rate(value).iter().for_each(|rate| command += &format!(" --rate {rate}"));
@@ -113,15 +114,33 @@ fn only_rate(value: &Value) -> Option<Rate> {
     rates.all(|run| run["rate_bps"] == first).then(|| Rate::from_bps_f64(first))
 }
 
-/// The largest number of runs of one case: 0 is the first of them.
-fn repetitions(value: &Value) -> u64 {
-    let number = |run: &Value| run["seed"].as_u64().or(run["run"].as_u64()).unwrap_or(0) + 1;
-    value["runs"].as_array().into_iter().flatten().map(number).max().unwrap_or(0)
+/// What tells cases apart, in all papers.
+const CASE: [&str; 7] = ["case", "experiment", "figure", "series", "flows", "rate_bps", "title"];
+
+/// How many runs the cases have, in words: those of one case differ in nothing but their number.
+fn repetitions(value: &Value) -> String {
+    let mut cases: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    for run in value["runs"].as_array().into_iter().flatten() {
+        let case = CASE.map(|key| run[key].to_string()).join(" ");
+        let number = run["seed"].as_u64().or(run["run"].as_u64()).unwrap_or(0);
+        cases.entry(case).or_default().insert(number);
+    }
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    cases.values().for_each(|runs| *counts.entry(runs.len()).or_default() += 1);
+    let told = |(runs, cases): (&usize, &usize)| {
+        let runs = if *runs == 1 { "one run".to_string() } else { format!("{runs} runs") };
+        match cases {
+            _ if counts.len() == 1 => format!("{runs} of each case"),
+            1 => format!("{runs} of one case"),
+            cases => format!("{runs} of each of {cases} cases"),
+        }
+    };
+    counts.iter().map(told).collect::<Vec<_>>().join(", ")
 }
 
 /// What was held of each paper in each arm. Short forms count apart.
 fn totals(outcomes: &[Outcome], out: &mut String) {
-    let mut sums: BTreeMap<[String; 3], [usize; 4]> = BTreeMap::new();
+    let mut sums: BTreeMap<[String; 3], [usize; 5]> = BTreeMap::new();
     for outcome in outcomes {
         let text = |key: &str| outcome.value[key].as_str().unwrap_or("sim").to_string();
         let form = if outcome.value["quick"] == true { "short" } else { "full" };
@@ -129,16 +148,18 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
         for claim in &outcome.claims {
             sum[0] += usize::from(claim.held);
             sum[1] += usize::from(claim.is_missed());
-            sum[2] += usize::from(claim.is_missed() && !claim.cause.is_empty());
-            sum[3] += usize::from(claim.undecided);
+            sum[2] += usize::from(claim.is_missed() && claim.shown);
+            sum[3] += usize::from(claim.is_missed() && !claim.shown && !claim.cause.is_empty());
+            sum[4] += usize::from(claim.undecided);
         }
     }
     out.push_str(
-        "## Totals\n\n| paper | arm | form | held | missed | of these with a known cause | not judged |\n",
+        "## Totals\n\n| paper | arm | form | held | missed | cause shown by an experiment | cause assumed | not judged |\n",
     );
-    out.push_str("| --- | --- | --- | ---: | ---: | ---: | ---: |\n");
-    for ([paper, arm, form], [held, missed, explained, open]) in sums {
-        let _ = writeln!(out, "| {paper} | {arm} | {form} | {held} | {missed} | {explained} | {open} |");
+    out.push_str("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n");
+    for ([paper, arm, form], [held, missed, shown, assumed, open]) in sums {
+        let _ =
+            writeln!(out, "| {paper} | {arm} | {form} | {held} | {missed} | {shown} | {assumed} | {open} |");
     }
     out.push('\n');
 }
@@ -155,16 +176,16 @@ fn row(cells: impl IntoIterator<Item = String>, out: &mut String) {
 
 fn section(outcome: &Outcome, out: &mut String) {
     let Outcome { title, made, value, claims, command, folder } = outcome;
-    let runs = match repetitions(value) {
-        1 => "one run of each case".to_string(),
-        n => format!("{n} runs of each case"),
-    };
+    let runs = repetitions(value);
     let _ = writeln!(out, "## {title}\n");
     let _ = writeln!(
         out,
         "`{command}` ({folder}): {}, commit {}, version {}; {}; {runs}.\n",
         made.date, made.commit, made.version, made.machine
     );
+    if made.commit.contains("changed") {
+        out.push_str("**Changed tree**: the program was made from files that are in no commit.\n\n");
+    }
     if value["interrupted"] == true {
         out.push_str("**Interrupted**: not all runs were made.\n\n");
     }
@@ -187,8 +208,8 @@ fn section(outcome: &Outcome, out: &mut String) {
         }
         out.push('\n');
         let mut told: Vec<String> = Vec::new();
-        for c in claims.iter().filter(|c| c.is_missed() && !c.cause.is_empty()) {
-            let line = format!("* {} is missed: {}.", c.id, c.cause);
+        for (c, why) in claims.iter().filter_map(|c| Some((c, c.why()?))) {
+            let line = format!("* {} {why}.", c.id);
             if !told.contains(&line) {
                 told.push(line);
             }
@@ -232,8 +253,8 @@ mod tests {
         let folder = folder("page");
         let result = json!({
             "paper": "avq", "experiment": "2", "timers": "2001", "quick": false, "title": "AVQ, experiment 2",
-            "made": { "date": "2026-11-23", "commit": "abc1234", "version": "0.1.0", "machine": "2 x EPYC" },
-            "runs": [{ "seed": 0 }, { "seed": 2 }],
+            "made": { "date": "2026-11-23", "commit": "abc1234, changed", "version": "0.1.0", "machine": "2 x EPYC" },
+            "runs": [{ "series": "AVQ", "seed": 0 }, { "series": "AVQ", "seed": 2 }, { "series": "PI", "seed": 0 }],
             "tables": [{ "title": "Loads", "header": ["AQM", "lost"], "rows": [["AVQ", "a|b"]] }],
             "totals": { "not_judgeable": [{ "id": "B15", "why": "a survey" }] },
             "claims": [
@@ -246,12 +267,13 @@ mod tests {
         write(&result);
         let page = page(&folder).expect("a page");
         for wanted in [
-            "`weir reproduce avq --experiment 2 --timers 2001` (avq): 2026-11-23, commit abc1234, version 0.1.0; 2 x EPYC; 3 \
-             runs of each case.",
-            "| avq | sim | full | 1 | 1 | 1 | 0 |",
+            "`weir reproduce avq --experiment 2 --timers 2001` (avq): 2026-11-23, commit abc1234, changed, version 0.1.0; 2 x EPYC; one \
+             run of one case, 2 runs of one case.",
+            "| avq | sim | full | 1 | 1 | 0 | 1 | 0 |",
+            "**Changed tree**",
             "| D4 | **missed** |  | below 1 | 2 | poor |",
             "| AVQ | a\\|b |",
-            "* D4 is missed: why.",
+            "* D4 is missed: why (assumed, not shown).",
             "B15 cannot be judged: a survey.",
         ] {
             assert!(page.contains(wanted), "{wanted:?} in {page}");

@@ -120,18 +120,23 @@ const STEERING_EXAMPLES: &str = "Examples:
 
 /// The AVQ paper (Kunniyur and Srikant, 2001).
 ///
-/// The experiments run in the simulator, which gives the same numbers everywhere.
+/// In the simulator, which gives the same numbers everywhere, or in the lab, with the kernel's TCP as far as
+/// it can do the same.
 #[derive(clap::Args)]
 #[command(after_help = AVQ_EXAMPLES)]
 struct Avq {
     /// The experiment.
     #[arg(long, value_parser = choice(&avq::EXPERIMENTS))]
     experiment: &'static Choice<&'static [avq::Experiment]>,
-    /// A short form: a tenth of the time, in which slow algorithms do not converge.
+    /// Where it runs.
+    #[arg(long, value_parser = choice(&avq::ARMS), default_value = "sim")]
+    arm: &'static Choice<Arm>,
+    /// A short form: a tenth of the time, in the lab a twentieth, in which slow algorithms do not converge.
     #[arg(long)]
     quick: bool,
-    /// How often each run is made, with other random numbers each time; otherwise 3, or 1 in the short form.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// How often each run is made, with other random numbers each time; otherwise 3, or 1 in the short form
+    /// and in the lab.
+    #[arg(long, visible_alias = "runs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
     /// Retransmission timers of the senders: with windows of about a packet they are what sets the rate.
     #[arg(long, value_parser = choice(&avq::TIMERS), default_value = "linux")]
@@ -146,7 +151,8 @@ struct Avq {
 
 const AVQ_EXAMPLES: &str = "Examples:
   weir reproduce avq --experiment 2 --quick
-  weir reproduce avq --experiment all --witness ns2   beside another simulator";
+  weir reproduce avq --experiment all --witness ns2   beside another simulator
+  sudo weir reproduce avq --experiment 5 --arm lab    with real TCP";
 
 /// The ASQM paper (Active Sense Queue Management).
 ///
@@ -231,8 +237,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let report = match arguments.paper {
         Paper::Summary(summary) => return summarize(summary, output),
         Paper::Steering(steering) => steering::reproduce(&steering.into(), output),
-        Paper::Avq(Avq { experiment, quick, seeds, timers, witness, out }) => {
-            avq::reproduce(&avq::Arguments { experiment, quick, seeds, timers, witness, out }, output)
+        Paper::Avq(Avq { experiment, arm, quick, seeds, timers, witness, out }) => {
+            let arm = arm.value;
+            avq::reproduce(&avq::Arguments { experiment, arm, quick, seeds, timers, witness, out }, output)
         }
         Paper::Asqm(Asqm { figure, arm, quick, borrow, seeds, out }) => {
             asqm::reproduce(&asqm::Arguments { figure, arm: arm.value, quick, borrow, seeds, out }, output)

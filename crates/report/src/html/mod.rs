@@ -264,7 +264,7 @@ fn push_claims(out: &mut String, claims: &[Claim]) {
             xml(&claim.paper),
             xml(&claim.expected),
             xml(&claim.measured),
-            format!("{} {}", xml(&claim.basis), xml(&claim.cause)),
+            format!("{} {}", xml(&claim.basis), xml(&claim.why().unwrap_or_default())),
         ];
         push_row(out, &COLUMNS, &cells);
     }

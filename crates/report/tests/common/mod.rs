@@ -120,6 +120,7 @@ pub fn claim(text: &str, held: bool) -> Claim {
         held,
         undecided: false,
         cause: text(),
+        shown: false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The ASQM paper: figures 4 to 15, and the sweeps that it tells of.
 
 mod cases;
+mod causes;
 mod claims;
 mod draw;
 #[cfg(feature = "live")]
@@ -36,7 +37,7 @@ pub struct Arguments {
 }
 
 /// Figures of the paper.
-pub static FIGURES: [Choice<Selection>; 14] = [
+pub static FIGURES: [Choice<Selection>; 15] = [
     figure("4", "Delay under CoDel, off-peak", 0),
     figure("5", "Bandwidth under CoDel, off-peak", 1),
     figure("6", "Delay under PIE, off-peak", 2),
@@ -49,12 +50,13 @@ pub static FIGURES: [Choice<Selection>; 14] = [
     figure("13", "Bandwidth under PIE, at peak hours", 9),
     figure("14", "Delay under ASQM, at peak hours", 10),
     figure("15", "Bandwidth under ASQM, at peak hours", 11),
+    Choice::new("4-15", "All figures", Selection { figures: &cases::FIGURES, sweeps: false }),
     Choice::new(
         "sweep",
         "What is told without a figure: slight shortfalls, long round trips, other rates, targets, probes and kernels",
         Selection { figures: &[], sweeps: true },
     ),
-    Choice::new("all", "All of them", Selection { figures: &cases::FIGURES, sweeps: true }),
+    Choice::new("all", "Both", Selection { figures: &cases::FIGURES, sweeps: true }),
 ];
 
 const fn figure(name: &'static str, help: &'static str, index: usize) -> Choice<Selection> {

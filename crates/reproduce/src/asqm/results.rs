@@ -6,7 +6,7 @@ use super::{Arguments, claims, draw, said, tables, text};
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
 use crate::runs::run_all;
-use crate::said::tell;
+use crate::said::{Experiments, tell};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         false => Vec::new(),
     };
     claims.extend(claims::all(&cases));
-    tell(&mut claims, said::TABLE);
+    tell(&mut claims, said::TABLE, &Experiments::new(host, arguments.quick))?;
     let outcome = Outcome {
         title: title(arguments),
         notes: vec![note(arguments)],
@@ -43,6 +43,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
 fn title(arguments: &Arguments) -> String {
     let what = match arguments.figure.name {
         "all" => "figures 4 to 15".to_string(),
+        "4-15" => "figures 4 to 15, without what is told beside them".to_string(),
         "sweep" => "what is told without a figure".to_string(),
         one => format!("figure {one}"),
     };

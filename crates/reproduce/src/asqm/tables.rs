@@ -2,6 +2,7 @@
 
 use super::cases::{Algorithm, Study};
 use super::measured::Measured;
+use crate::runs::runs_each;
 use weir_report::html::Rows;
 
 const STUDIES: [(Study, &str); 10] = [
@@ -43,7 +44,8 @@ pub fn all(cases: &Measured) -> Vec<Rows> {
     let table = |(study, title): &(Study, &str)| {
         let rows: Vec<Vec<String>> = cases.study(*study).iter().map(row).collect();
         let header = HEADER.map(String::from).to_vec();
-        (!rows.is_empty()).then(|| Rows { title: title.to_string(), header, rows })
+        let title = format!("{title}; {}", runs_each(&cases.study(*study)));
+        (!rows.is_empty()).then_some(Rows { title, header, rows })
     };
     STUDIES.iter().filter_map(table).collect()
 }

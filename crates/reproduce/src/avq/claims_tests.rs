@@ -27,7 +27,7 @@ fn point(experiment: Experiment, series: &str, loads: &[Load]) -> Run {
     Run {
         case: Case { experiment, series: series.into() },
         seed: 0,
-        values: Values { spans, samples: Vec::new() },
+        values: Values { spans, ..Values::default() },
         trace_hash: None,
         warnings: None,
     }

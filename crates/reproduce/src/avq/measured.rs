@@ -7,6 +7,7 @@ use crate::host::Error;
 use crate::runs::{self, Planned, simulate};
 use crate::statistics::{deviation, jain, mean};
 use serde::Serialize;
+use weir_measure::result::HostJitter;
 use weir_report::chart::PlotPoint;
 use weir_sim::batch::Progress;
 
@@ -45,19 +46,23 @@ pub struct Row {
 }
 
 /// What is measured of a run, in any simulator.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Values {
     /// What came of each load.
     pub spans: Vec<Row>,
     /// The run over time.
     #[serde(skip)]
     pub samples: Vec<Sample>,
+    /// How disturbed the machine was, in an arm with real TCP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostJitter>,
 }
 
 impl Values {
     /// A run as it was seen.
     pub fn new(spans: &[Span], seen: Observation) -> Values {
-        Values { spans: spans.iter().map(|span| row(span, &seen)).collect(), samples: seen.samples }
+        let rows = spans.iter().map(|span| row(span, &seen)).collect();
+        Values { spans: rows, samples: seen.samples, host: None }
     }
 }
 

@@ -1,8 +1,12 @@
-//! The AVQ paper (Kunniyur and Srikant, SIGCOMM 2001): experiments 1 to 5, and ns-2 as a witness.
+//! The AVQ paper (Kunniyur and Srikant, SIGCOMM 2001): experiments 1 to 5 in the simulator and with real TCP,
+//! and ns-2 as a witness.
 
+mod causes;
 mod claims;
 mod draw;
 mod experiments;
+#[cfg(feature = "live")]
+mod lab;
 mod measured;
 mod observer;
 mod paper;
@@ -11,7 +15,7 @@ mod said;
 mod spans;
 mod witness;
 
-use crate::choice::Choice;
+use crate::choice::{Arm, Choice};
 use crate::host::{Error, Host, Report};
 pub use experiments::Experiment;
 use std::path::PathBuf;
@@ -22,7 +26,9 @@ use weir_units::Duration;
 pub struct Arguments {
     /// One of [`EXPERIMENTS`].
     pub experiment: &'static Choice<&'static [Experiment]>,
-    /// A short form: a tenth of the time.
+    /// One of [`ARMS`].
+    pub arm: Arm,
+    /// A short form: a tenth of the time, in the lab a twentieth.
     pub quick: bool,
     /// How often each run is made, with other random numbers each time.
     pub seeds: Option<u32>,
@@ -42,6 +48,16 @@ pub static EXPERIMENTS: [Choice<&[Experiment]>; 6] = [
     Choice::new("4", "40 long flows and 10 to 50 short ones per second", &[Experiment::Four]),
     Choice::new("5", "The same with drops instead of marks", &[Experiment::Five]),
     Choice::new("all", "All of them", &Experiment::ALL),
+];
+
+/// Where they can run.
+pub static ARMS: [Choice<Arm>; 2] = [
+    Choice::new("sim", "The simulator", Arm::Sim),
+    Choice::new(
+        "lab",
+        "Real TCP in network namespaces: the kernel's Reno, as far as it can do the same",
+        Arm::Lab,
+    ),
 ];
 
 /// The retransmission timers of the senders.
@@ -69,7 +85,13 @@ pub static WITNESSES: [Choice<()>; 1] = [Choice::new("ns2", "ns-2.35, Debian pac
 ///
 /// # Errors
 ///
-/// If a run or its files could not be made.
+/// If the arguments do not fit together, or a run or its files could not be made.
 pub fn reproduce(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    results::main(arguments, host)
+    if arguments.arm == Arm::Sim {
+        return results::main(arguments, host);
+    }
+    #[cfg(feature = "live")]
+    return lab::main(arguments, host);
+    #[cfg(not(feature = "live"))]
+    Err(crate::no_live_links())
 }

@@ -4,13 +4,16 @@ use super::experiments::{Experiment, plan};
 use super::measured::{Measured, Row, Run, measure};
 use super::observer::Sample;
 use super::{Arguments, claims, draw, paper, said, witness};
+use crate::choice::Arm;
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
 use crate::runs::run_all;
-use crate::said::tell;
+use crate::said::{Experiments, leave_open, tell};
 use serde_json::json;
+#[cfg(feature = "live")]
+use std::path::Path;
 use std::path::PathBuf;
-use weir_measure::result::Claim;
+use weir_measure::result::{Claim, HostJitter};
 use weir_report::html::Rows;
 use weir_report::{FileSet, csv};
 
@@ -22,7 +25,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     host.prepare(&folder)?;
     let runs = run_all(&plan, host, measure)?;
     let measured = Measured::new(&runs);
-    let (mut outcome, tables) = judge(&measured, arguments);
+    let (mut outcome, tables) = judge(&measured, arguments, host)?;
     outcome.runs = json!(runs);
     let compared = match ns {
         Some(ns) => Some(witness::compare(&measured, witness::run(&ns, &plan, &folder, host)?)),
@@ -39,18 +42,37 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     outcome.deliver(&folder, files, host)
 }
 
+/// Judges runs of an arm without a witness, and writes what came of them.
+#[cfg(feature = "live")]
+pub fn publish(runs: &[Run], arguments: &Arguments, folder: &Path, host: &dyn Host) -> Result<Report, Error> {
+    let measured = Measured::new(runs);
+    let (mut outcome, tables) = judge(&measured, arguments, host)?;
+    outcome.runs = json!(runs);
+    let mut files = host.files(folder)?;
+    for ((experiment, runs), table) in measured.experiments().into_iter().zip(&tables) {
+        add_files(experiment, &runs, table, &mut files)?;
+    }
+    outcome.deliver(folder, files, host)
+}
+
 /// Claims, comparisons, charts and tables of every experiment; and the tables as they are written to files.
-fn judge(measured: &Measured, arguments: &Arguments) -> (Outcome, Vec<Rows>) {
+fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<(Outcome, Vec<Rows>), Error> {
+    let experiments = Experiments::new(host, arguments.quick);
     let (mut claims, mut beside, mut figures) = (Vec::new(), Vec::new(), Vec::new());
     let (mut tables, mut files) = (Vec::new(), Vec::new());
+    let is_live = arguments.arm == Arm::Lab;
     let condition = condition(measured.repetitions(), arguments);
     for (experiment, runs) in measured.experiments() {
         let number = u32::from(experiment);
         let mut found = claims::of(experiment, &runs);
-        // In a tenth of the time nothing settles.
-        let unsettled = |c: &Claim| arguments.quick && ["D1", "D2", "D5", "D6"].contains(&c.id.as_str());
-        found.iter_mut().filter(|c| unsettled(c)).for_each(|c| c.undecided = !c.held);
-        tell(&mut found, said::TABLE);
+        // In a tenth of the time nothing settles, and in a twentieth nothing else is decided.
+        let unsettled = |c: &Claim| is_live || ["D1", "D2", "D5", "D6"].contains(&c.id.as_str());
+        let open = found.iter_mut().filter(|c| arguments.quick && unsettled(c));
+        open.for_each(|c| c.undecided = !c.held);
+        if is_live {
+            leave_open(&mut found, said::UNDECIDED_LIVE);
+        }
+        tell(&mut found, said::TABLE, &experiments)?;
         claims.extend(found.into_iter().map(|c| Claim { text: format!("{number}: {}", c.text), ..c }));
         beside.extend(paper::beside(experiment, &runs, &condition));
         figures.extend(draw::figures(experiment, &runs, None));
@@ -58,16 +80,20 @@ fn judge(measured: &Measured, arguments: &Arguments) -> (Outcome, Vec<Rows>) {
         tables.push(Rows { title: format!("{} ({condition})", table.title), ..table.clone() });
         files.push(table);
     }
+    let arm = if is_live { ", real TCP" } else { "" };
     let title = match arguments.experiment.name {
-        "all" => "AVQ, experiments 1 to 5".to_string(),
-        one => format!("AVQ, experiment {one}"),
+        "all" => format!("AVQ, experiments 1 to 5{arm}"),
+        one => format!("AVQ, experiment {one}{arm}"),
     };
+    let mut notes = vec![note(&condition, arguments)];
+    notes.extend(is_live.then(|| said::NOTE_LIVE.to_string()));
+    notes.extend(host_line(measured));
     let outcome = Outcome {
         title,
-        notes: vec![note(&condition, arguments.quick)],
+        notes,
         about: json!({
-            "paper": "avq", "experiment": arguments.experiment.name, "timers": arguments.timers.name,
-            "quick": arguments.quick,
+            "paper": "avq", "experiment": arguments.experiment.name, "arm": arguments.arm.name(),
+            "timers": arguments.timers.name, "quick": arguments.quick,
         }),
         claims: Some(claims),
         unjudged: said::UNJUDGED,
@@ -76,7 +102,7 @@ fn judge(measured: &Measured, arguments: &Arguments) -> (Outcome, Vec<Rows>) {
         tables,
         ..Outcome::default()
     };
-    (outcome, files)
+    Ok((outcome, files))
 }
 
 fn add_witness(comparison: witness::Comparison, outcome: &mut Outcome) {
@@ -95,7 +121,12 @@ fn condition(runs: u64, arguments: &Arguments) -> String {
         Some(_) => format!(", timers of {}", arguments.timers.name),
         None => String::new(),
     };
-    format!("{runs}{timers}{}", if arguments.quick { ", a tenth of the time" } else { "" })
+    let short = match (arguments.quick, arguments.arm) {
+        (false, _) => "",
+        (true, Arm::Sim) => ", a tenth of the time",
+        (true, _) => ", a twentieth of the time",
+    };
+    format!("{runs}{timers}{short}")
 }
 
 /// In tables, what a run does not tell.
@@ -150,23 +181,47 @@ fn rows(experiment: Experiment, runs: &Measured) -> Rows {
     }
 }
 
-fn folder(arguments: &Arguments) -> PathBuf {
+/// Where the results are written.
+pub fn folder(arguments: &Arguments) -> PathBuf {
     let quick = if arguments.quick { "-quick" } else { "" };
     let timers = if arguments.timers.value.is_some() { "-timers2001" } else { "" };
-    arguments.out.join(format!("avq-experiment{}{timers}{quick}", arguments.experiment.name))
+    let arm = if arguments.arm == Arm::Lab { "-lab" } else { "" };
+    arguments.out.join(format!("avq-experiment{}{arm}{timers}{quick}", arguments.experiment.name))
 }
 
-fn note(condition: &str, quick: bool) -> String {
-    let short = match quick {
-        true => {
-            " This is the short form: every span has a tenth of its length, so that more of it is transient."
-        }
-        false => "",
+/// The host's part in the results of an arm with real TCP, in a line.
+fn host_line(measured: &Measured) -> Option<String> {
+    let hosts = || measured.runs.iter().filter_map(|run| run.values.host);
+    hosts().next()?;
+    let worst = |of: fn(&HostJitter) -> f64| hosts().map(|host| of(&host)).fold(0.0, f64::max);
+    Some(format!(
+        "host: loop called late by at most {:.2} ms (99 %: {:.3} ms), stalled {:.3} % of the time; real-time class: {}, own core: {}",
+        worst(|host| host.gap_ms.max),
+        worst(|host| host.gap_ms.p99),
+        worst(|host| host.stalled_share) * 100.0,
+        hosts().all(|host| host.realtime),
+        hosts().all(|host| host.own_core),
+    ))
+}
+
+fn note(condition: &str, arguments: &Arguments) -> String {
+    let part = if arguments.arm == Arm::Sim { "tenth" } else { "twentieth" };
+    let short = match arguments.quick {
+        true => format!(
+            " This is the short form: every span has a {part} of its length, so that more of it is transient."
+        ),
+        false => String::new(),
+    };
+    let arm = if arguments.arm == Arm::Sim { "in a simulator" } else { "with real TCP" };
+    let path = if arguments.arm == Arm::Sim {
+        "round-trip times of 40 to 130 ms"
+    } else {
+        "a round-trip time of 85 ms"
     };
     format!(
         "Analysis and design of an adaptive virtual queue (AVQ) algorithm for active queue management (Kunniyur and \
-         Srikant, SIGCOMM 2001), experiments of section 4, repeated in a simulator: a link of 10 Mbit/s, 1250 packets \
-         of 1000 bytes per second, room for 100, Reno, round-trip times of 40 to 130 ms. Values: {condition}; charts \
+         Srikant, SIGCOMM 2001), experiments of section 4, repeated {arm}: a link of 10 Mbit/s, 1250 packets \
+         of 1000 bytes per second, room for 100, Reno, {path}. Values: {condition}; charts \
          show the mean, whiskers the smallest and the largest.{short}"
     )
 }

@@ -131,7 +131,7 @@ impl Part {
 }
 
 /// A point of a curve of a figure at one rate.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Case {
     /// The figure.
     pub figure: Part,

@@ -8,7 +8,7 @@ use crate::claim::of_form;
 use crate::host::{Error, Host, Report};
 use crate::publish::{Outcome, titled, with_note};
 use crate::runs::Planned;
-use crate::said::tell;
+use crate::said::{Experiments, tell};
 use serde_json::{Value, json};
 use std::path::Path;
 use weir_config::Scenario;
@@ -88,7 +88,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
             break;
         }
     }
-    let (outcome, plots) = judge(&Measured::new(&runs), arguments, host);
+    let (outcome, plots) = judge(&Measured::new(&runs), arguments, host)?;
     publish(outcome, plots, &runs, &plan, (&folder, folders), host)
 }
 
@@ -163,12 +163,15 @@ fn measure(planned: &Planned<Case>, host: &dyn Host) -> Result<Run, Error> {
     })
 }
 
-fn judge(m: &Measured, arguments: &Arguments, host: &dyn Host) -> (Outcome, Vec<crate::figure::Figure>) {
+type Judged = (Outcome, Vec<crate::figure::Figure>);
+
+fn judge(m: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<Judged, Error> {
+    let experiments = Experiments::new(host, arguments.quick);
     let (mut claims, mut beside, mut plots) = (Vec::new(), Vec::new(), Vec::new());
     for ((part, _), m) in m.by(|case| (case.figure, case.judged_rate())) {
         let margins = [&Margins::FULL, &Margins::SHORT_LIVE];
         let mut found = of_form(arguments.quick, margins, |margins| claims::of(part, &m, *margins));
-        tell(&mut found, said::TABLE);
+        tell(&mut found, said::TABLE, &experiments)?;
         claims.extend(of_part(part, &m.rate(), found));
         beside.extend(paper::beside(part, &m));
         plots.extend(draw::figures(part, &m));
@@ -198,7 +201,7 @@ fn judge(m: &Measured, arguments: &Arguments, host: &dyn Host) -> (Outcome, Vec<
         ..Outcome::default()
     };
     outcome.keep_measured(host);
-    (outcome, plots)
+    Ok((outcome, plots))
 }
 
 fn json_of(run: &Run) -> Value {

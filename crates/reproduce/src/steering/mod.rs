@@ -1,6 +1,8 @@
 //! Policy-oriented AQM Steering (Bless et al., 2018), section V: figures 5 to 8.
 
+mod bbr;
 mod cases;
+mod causes;
 mod claims;
 mod draw;
 mod each;
@@ -40,7 +42,7 @@ pub struct Arguments {
 }
 
 /// Figures of the paper.
-pub static FIGURES: [Choice<&[Part]>; 10] = [
+pub static FIGURES: [Choice<&[Part]>; 11] = [
     Choice::new("5", "Throughput and 95 % delay over the number of flows", &[Part::Five]),
     Choice::new("6", "The same with short transfers of 64 MB between", &[Part::Six]),
     Choice::new("7", "Both parts of figure 7", &[Part::SevenA, Part::SevenB]),
@@ -54,7 +56,8 @@ pub static FIGURES: [Choice<&[Part]>; 10] = [
     ),
     Choice::new("8b", "That virtual queue over time", &[Part::EightB]),
     Choice::new("text", "What the paper says without a figure (A1, A2, A18 to A20)", &[Part::Text]),
-    Choice::new("all", "All of them", &Part::ALL),
+    Choice::new(bbr::NAME, "What flows of BBR do to steered and other queues; not of the paper", &[]),
+    Choice::new("all", "All of the paper", &Part::ALL),
 ];
 
 /// Where they can run.
@@ -72,6 +75,7 @@ pub fn reproduce(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error
     check_arm(arguments)?;
     let done = match arguments.arm {
         _ if !arguments.aqm.is_empty() => each::main(arguments, host),
+        _ if arguments.figure.name == bbr::NAME => bbr::main(arguments, host),
         Arm::Sim => sim::main(arguments, host),
         #[cfg(feature = "live")]
         _ => lab::main(arguments, host),

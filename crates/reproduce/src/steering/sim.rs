@@ -6,8 +6,8 @@ use super::{Arguments, claims, draw, folder, paper, said, text};
 use crate::claim::of_form;
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
-use crate::runs::{Planned, run_all, simulate};
-use crate::said::tell;
+use crate::runs::{Planned, run_all, runs_each, simulate};
+use crate::said::{Experiments, tell};
 use serde_json::json;
 use weir_measure::result::{Claim, Recording, Summary};
 use weir_report::html::Rows;
@@ -23,7 +23,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let folder = folder(arguments, &format!("figure{}-sim", arguments.figure.name));
     host.prepare(&folder)?;
     let runs = run_all(&plan, host, measure)?;
-    let mut outcome = judge(&Measured::new(&runs), arguments, host);
+    let mut outcome = judge(&Measured::new(&runs), arguments, host)?;
     outcome.runs = json!(runs);
     let mut files = host.files(&folder)?;
     runs.iter().try_for_each(|run| add_samples(run, &mut files))?;
@@ -45,14 +45,15 @@ pub fn measure(planned: &Planned<Case>, progress: &dyn Progress) -> Result<Optio
 }
 
 /// Claims, comparisons and charts of every figure at every rate.
-fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Outcome {
+fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<Outcome, Error> {
+    let experiments = Experiments::new(host, arguments.quick);
     let quick = arguments.quick;
     let (mut claims, mut beside, mut figures, mut summaries) = (vec![], vec![], vec![], vec![]);
     for ((part, _), measured) in measured.by(|case| (case.figure, case.judged_rate())) {
         let (name, rate) = (part.name(), measured.rate());
         let margins = [&Margins::FULL, &Margins::SHORT];
         let mut found = of_form(quick, margins, |margins| claims::of(part, &measured, *margins));
-        tell(&mut found, said::TABLE);
+        tell(&mut found, said::TABLE, &experiments)?;
         claims.extend(titled(part, &rate, found));
         beside.extend(paper::beside(part, &measured));
         figures.extend(draw::figures(part, &measured));
@@ -66,7 +67,7 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Outcome
         "text" => "what is told without a figure".to_string(),
         one => format!("figure {one}"),
     };
-    Outcome {
+    Ok(Outcome {
         title: format!("AQM Steering, {what}, simulated{}", if quick { " (short form)" } else { "" }),
         notes: vec![note(measured.repetitions(), quick)],
         about: json!({
@@ -79,7 +80,7 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Outcome
         tables: vec![rows(measured)],
         text: format!("{}\n", table::results(&summaries, host.paint())),
         ..Outcome::default()
-    }
+    })
 }
 
 /// A row for each point: means over its runs.
@@ -104,7 +105,11 @@ pub fn rows(measured: &Measured) -> Rows {
     }
     let header =
         ["figure, queue", "rate", "flows", "runs", "util %", "mean ms", "95 % ms", "signals", "overflows"];
-    Rows { title: "Means over the runs".into(), header: header.map(String::from).to_vec(), rows }
+    Rows {
+        title: format!("Means over the runs; {}", runs_each(&measured.each())),
+        header: header.map(String::from).to_vec(),
+        rows,
+    }
 }
 
 /// Claims that say of which figure they are, and at which rate.

@@ -1,6 +1,7 @@
 //! The article on virtual AQM: its test with phones in a radio cell.
 
 mod cases;
+mod causes;
 mod claims;
 mod draw;
 #[cfg(feature = "live")]

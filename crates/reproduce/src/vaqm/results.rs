@@ -6,7 +6,7 @@ use super::{Arguments, claims, draw, said, tables, text};
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
 use crate::runs::run_all;
-use crate::said::tell;
+use crate::said::{Experiments, tell};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use weir_measure::result::Claim;
@@ -45,7 +45,7 @@ fn publish_with(
     let cases = Measured::new(runs);
     let mut claims = claims::all(&cases);
     claims.extend(background);
-    tell(&mut claims, said::TABLE);
+    tell(&mut claims, said::TABLE, &Experiments::new(host, arguments.quick))?;
     let outcome = Outcome {
         title: "Virtual AQM before a radio cell".into(),
         notes: vec![note],

@@ -1,5 +1,6 @@
 //! What the article says of each claim, where its bound comes from, and why it is missed where that is known.
 
+use super::causes;
 use crate::said::{Said, Unjudged};
 
 const fn row(
@@ -9,7 +10,7 @@ const fn row(
     basis: &'static str,
     cause: &'static str,
 ) -> Said {
-    Said { id, about, paper, basis, cause }
+    Said { id, about, paper, basis, cause, experiment: None }
 }
 
 /// Claims that no run can judge.
@@ -67,7 +68,8 @@ pub const TABLE: &[Said] = &[
         "two to three orders of magnitude on fixed links",
         "100 to 1000 times, with a buffer of 1 MB at 10 Mbit/s",
         "the ratio is that of the buffer, which the article does not tell, to CoDel's delay",
-    ),
+    )
+    .shown_by(&causes::BUFFER),
     row(
         "C5",
         "",

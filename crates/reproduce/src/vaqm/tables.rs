@@ -2,6 +2,7 @@
 
 use super::cases::SIGNALS;
 use super::measured::Measured;
+use crate::runs::runs_each;
 use crate::statistics::quantile;
 use weir_report::html::Rows;
 
@@ -25,7 +26,8 @@ pub fn all(cases: &Measured, quick: bool) -> Vec<Rows> {
     let table = |signal| {
         let mine = cases.only(|case| case.signal == signal).cases();
         let rows: Vec<Vec<String>> = mine.iter().map(|m| row(m, quick)).collect();
-        let title = format!("{} signal", if signal == SIGNALS[0] { "Strong" } else { "Weak" });
+        let signal = if signal == SIGNALS[0] { "Strong" } else { "Weak" };
+        let title = format!("{signal} signal; {}", runs_each(&mine));
         (!rows.is_empty()).then(|| Rows { title, header: HEADER.map(String::from).to_vec(), rows })
     };
     SIGNALS.into_iter().filter_map(table).collect()

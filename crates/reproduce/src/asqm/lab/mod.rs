@@ -9,7 +9,7 @@ use super::{Arguments, claims, draw as paper, said, tables};
 use crate::host::{Error, Host, Report, waits};
 use crate::publish::Outcome;
 use crate::runs::NestedCase;
-use crate::said::tell;
+use crate::said::{Experiments, tell};
 use crate::statistics::{deviation, mean, quantile, sorted};
 use serde::Serialize;
 use serde_json::json;
@@ -79,6 +79,8 @@ struct Point {
     #[serde(skip)]
     case: Case,
     title: String,
+    /// Which of the runs of its case, from 0.
+    run: usize,
     is_download: bool,
     aqm: &'static str,
     load: String,
@@ -107,7 +109,7 @@ struct Point {
 }
 
 impl Point {
-    fn of(case: &Case, modems: Vec<ModemResult>) -> Point {
+    fn of(case: &Case, run: usize, modems: Vec<ModemResult>) -> Point {
         let sorted = |of: fn(&ModemResult) -> &Vec<f64>, unit: f64| {
             sorted(modems.iter().flat_map(|m| of(m).iter().map(move |v| v / unit)))
         };
@@ -123,6 +125,7 @@ impl Point {
         Point {
             case: *case,
             title: title(case),
+            run,
             is_download: case.way == Direction::Download,
             aqm: case.managed.key(),
             load: load_name(case.study).replace('-', ""),
@@ -150,12 +153,12 @@ impl Point {
 
     /// The same as a run of the simulator, which claims, charts and tables ask for. Round trips are those of
     /// pings.
-    fn as_simulated(&self, seed: usize) -> Run {
+    fn as_simulated(&self) -> Run {
         let mut delays = Delays::default();
         self.pings_ms.iter().for_each(|ms| delays.note(*ms));
         Run {
             case: NestedCase { case: self.case },
-            seed: seed as u64,
+            seed: self.run as u64,
             values: Values {
                 bandwidth_mbps: self.bandwidths.clone(),
                 deviation_mbps: self.deviations.clone(),
@@ -212,12 +215,11 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         if host.is_interrupted() {
             break;
         }
-        points.push(Point::of(case, modems));
+        points.push(Point::of(case, n / (cases.len() / seeds), modems));
         host.say(&format!("  {}", points[n].row()[1..].join("  ")));
     }
     let rows: Vec<Vec<String>> = points.iter().map(Point::row).collect();
-    let runs: Vec<Run> =
-        points.iter().enumerate().map(|(n, p)| p.as_simulated(n / (cases.len() / seeds))).collect();
+    let runs: Vec<Run> = points.iter().map(Point::as_simulated).collect();
     let measured = Measured::new(&runs);
     let mut claims = claims::all(&measured);
     if quick {
@@ -226,7 +228,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
             c.undecided = !c.held;
         });
     }
-    tell(&mut claims, said::TABLE);
+    tell(&mut claims, said::TABLE, &Experiments::new(host, quick))?;
     let mut figures = draw::figures(&points);
     figures.extend(paper::figures(arguments.figure.value.figures, &measured));
     let mut shown =
@@ -235,7 +237,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let outcome = Outcome {
         title: format!("ASQM, real TCP{}", if quick { " (short form)" } else { "" }),
         notes: NOTES.map(str::to_string).to_vec(),
-        about: json!({ "paper": "asqm", "arm": "lab", "quick": quick }),
+        about: json!({ "paper": "asqm", "figure": arguments.figure.name, "arm": "lab", "quick": quick }),
         runs: json!(points),
         claims: Some(claims),
         unjudged: said::UNJUDGED,
@@ -295,10 +297,11 @@ mod tests {
             |pings_ms: Vec<f64>| ModemResult { pings_ms, bins_bps: vec![6e6, 7e6], ..ModemResult::default() };
         let points = |asqm_ms: f64| {
             let [codel, asqm] = <[Case; 2]>::try_from(cases(&arguments("all", true))).expect("two");
-            [Point::of(&codel, vec![modem(vec![1400.0; 9])]), Point::of(&asqm, vec![modem(vec![asqm_ms; 9])])]
+            let of = |case, ms| Point::of(case, 0, vec![modem(vec![ms; 9])]);
+            [of(&codel, 1400.0), of(&asqm, asqm_ms)]
         };
         let judged = |asqm_ms: f64, id: &str| -> Vec<bool> {
-            let runs = points(asqm_ms).each_ref().map(|point| point.as_simulated(0));
+            let runs = points(asqm_ms).each_ref().map(Point::as_simulated);
             let claims = claims::all(&Measured::new(&runs));
             claims.iter().filter(|c| c.id == id).map(|c| c.held).collect()
         };
