@@ -24,7 +24,7 @@ const FILTERS_MAX: usize = 16;
 const NAME: &str = "a name of 1 to 64 bytes without control characters that begins with no digit";
 const USER: &str = "one IPv4 address such as \"10.45.0.7\", and one IPv6 prefix such as \"2001:db8:7::/64\"";
 
-fn is_name(name: &String) -> bool {
+fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && !name.chars().any(char::is_control)
         && !name.starts_with(|c: char| c.is_ascii_digit())
@@ -49,7 +49,7 @@ section! {
     /// A PDU session: user equipment behind a base station.
     pub struct SessionConfig {
         /// Its name here, which no other session has.
-        name: String = required(such(NAME, is_name));
+        name: String = required(such(NAME, |name: &String| is_name(name)));
         /// Addresses of the user equipment.
         ue: Vec<IpNetwork> = list("needed", 2, such(USER, is_user));
         /// Address of the base station on N3.

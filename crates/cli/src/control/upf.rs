@@ -213,12 +213,15 @@ fn plane(sessions_told: usize, told: Told<'_>) -> UserPlaneStatus {
     }
 }
 
+/// Holds queues to policies, by number of the profile.
+pub type HoldTo<'a> = dyn FnMut(&[Option<Policy>]) -> Result<(), String> + 'a;
+
 /// A user-plane function, and the way to its packet loop.
 pub struct Asked<'a> {
     /// What is watched.
     pub watched: &'a mut Watched,
-    /// Holds its queues to policies, by number of the profile.
-    pub hold_to: &'a mut dyn FnMut(&[Option<Policy>]) -> Result<(), String>,
+    /// Holds its queues to policies.
+    pub hold_to: &'a mut HoldTo<'a>,
 }
 
 /// Whether a key changes while it runs.

@@ -302,7 +302,7 @@ fn watch(
             || control.is_draining();
         handle.warnings().into_iter().for_each(|warning| view.warn(warning));
         view.trouble(trouble(&config, &handle));
-        if let Some(line) = sensing(&control).or(upstream(&mut handle)) {
+        if let Some(line) = sensing(control).or(upstream(&mut handle)) {
             view.sense(line);
         }
         last_s = collect(&mut handle, control, t_s, length_s, growing, &mut view).unwrap_or(last_s);

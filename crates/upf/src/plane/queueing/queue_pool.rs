@@ -348,7 +348,8 @@ mod tests {
         pool.hold_to(&[Some(short.clone()), Some(usual.clone())], profile).unwrap();
         assert_eq!([most(&mut pool, first), most(&mut pool, other)], [short.target_max, set]);
         // Its set point is within the policy before the algorithm is asked next.
-        let arrival = Arrival { len: Bytes::new(1500), flow: 1, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct };
+        let arrival =
+            Arrival { len: Bytes::new(1500), flow: 1, hosts: Hosts::UNKNOWN, ecn: Ecn::NotEct, nqb: false };
         let _ = pool.place(first).queue.pass(Time::from_nanos(1), arrival);
         assert!(pool.place(first).queue.setpoint().unwrap() <= short.target_max);
         let (later, _) = pool.take((1, 0), &plan(0), Time::ZERO).unwrap();
