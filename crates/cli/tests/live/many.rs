@@ -10,8 +10,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
+use weir_dataplane::{DirectionSetup, Ended, Handle, Loop, Setup, SharedLoop};
 use weir_lab::{NsChild, SpawnOptions, Testbed, in_netns, spawn_in};
 
 const METRICS: &str = "127.0.0.1:9461";
@@ -290,4 +292,42 @@ fn links_that_cannot_start_leave_the_others_alone_and_files_in_each_others_way_a
     let error = told["error"].as_str().unwrap();
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("1.toml:3: key `ports.b`") && error.contains("0.toml"), "{error}");
+}
+
+/// Two links of a process on one loop, without a program around it.
+fn together(pairs: &Pairs) -> (Vec<Handle>, Vec<Ended>, Vec<Arc<AtomicBool>>, JoinHandle<()>) {
+    let (opened, opening) = mpsc::channel();
+    let namespace = pairs.testbed.bottleneck().to_string();
+    let thread = std::thread::spawn(move || {
+        let direction = |name| DirectionSetup::new(name, weir_config::Channel::unshaped());
+        let open = |[a, b]: [&str; 2]| {
+            Loop::open(Setup::in_namespace([a, b], [direction("there"), direction("back")])).unwrap()
+        };
+        let links = in_netns(&namespace, || [["a0", "b0"], ["a1", "b1"]].map(open)).unwrap();
+        let stops: Vec<Arc<AtomicBool>> = vec![Arc::default(), Arc::default()];
+        let (loops, handles): (Vec<Loop>, Vec<Handle>) = links.into_iter().unzip();
+        let (shared, ends) = SharedLoop::new(loops.into_iter().zip(stops.clone()));
+        opened.send((handles, ends, stops)).unwrap();
+        shared.run();
+    });
+    let (handles, ends, stops) = opening.recv().unwrap();
+    (handles, ends, stops, thread)
+}
+
+#[test]
+fn a_panic_of_one_link_leaves_it_to_the_kernel_and_the_others_alone() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let pairs = Pairs::new(2);
+    let (mut handles, ends, stops, thread) = together(&pairs);
+    let load = Load::begin(&pairs);
+    load.passes("at first", &[0, 1]);
+    // There is no third direction, which nobody but a broken program asks for.
+    assert!(handles[0].users(2, 0, &mut Vec::new(), Duration::from_secs(1)).is_err());
+    let told = ends[0].recv_timeout(PATIENCE).unwrap().unwrap_err().to_string();
+    assert!(told.contains("the packet loop panicked. The kernel forwards"), "{told}");
+    load.passes("after a panic", &[0, 1]);
+    assert!(handles[1].now().is_some(), "the other turns");
+    stops[1].store(true, Ordering::Relaxed);
+    assert!(ends[1].recv_timeout(PATIENCE).unwrap().is_ok());
+    thread.join().unwrap();
 }
