@@ -46,7 +46,12 @@ fn sensed(mode: &str, sense: &str) -> String {
 
 /// Sends datagrams of a class over the link, one each millisecond.
 fn data(testbed: &Testbed, class: i32, count: usize) {
-    let socket = in_netns(testbed.sender(), || UdpSocket::bind("10.77.0.1:0")).unwrap().unwrap();
+    data_from((testbed.sender(), "10.77.0.1:0"), "10.77.0.2:7000", class, count);
+}
+
+/// The same from an address in a namespace to another one.
+fn data_from((namespace, from): (&str, &'static str), to: &str, class: i32, count: usize) {
+    let socket = in_netns(namespace, move || UdpSocket::bind(from)).unwrap().unwrap();
     // SAFETY: the pointer and length describe `class`.
     let code = unsafe {
         let pointer: *const i32 = &class;
@@ -57,7 +62,7 @@ fn data(testbed: &Testbed, class: i32, count: usize) {
     for n in 0..count {
         std::thread::sleep(Duration::from_millis(n as u64).saturating_sub(start.elapsed()));
         // Nobody listens there, which the sender may be told.
-        let _ = socket.send_to(&[0; LEN - 28], "10.77.0.2:7000");
+        let _ = socket.send_to(&[0; LEN - 28], to);
     }
 }
 
@@ -317,4 +322,34 @@ fn probes_over_ipv6_need_no_address_and_none_leaves_before_the_neighbour_is_know
     let first = |wanted: fn(&[u8]) -> bool| wire.iter().filter(is_v6).position(|f| wanted(&f[14..]));
     let (asked, probed) = (first(|ip| ip[6] == 58 && ip[40] == 135), first(|ip| ip[6] == PROBE));
     assert!(asked.is_some() && asked < probed, "asked {asked:?}, probed {probed:?}");
+}
+
+#[test]
+fn both_ports_of_one_box_are_sensed_each_by_probes_of_its_own() {
+    let Some(_turn) = turn() else { return };
+    let testbed = with_gateway();
+    exec(testbed.sender(), "sysctl", &["-qw", "net.ipv4.ip_forward=1"]);
+    let back =
+        "[b_to_a]\nrate = \"20Mbit/s\"\naccounting = \"ip\"\nbuffer = \"200ms\"\naqm = { name = \"asqm\" }\n";
+    let tables = "[[sense]]\nport = \"b\"\n[[sense]]\nport = \"a\"\nevery = 8\n";
+    let both = sensed("auto", "").replace("[sense]\nport = \"b\"\n", &format!("{back}{tables}"));
+    let weir = Weir::start(testbed.bottleneck(), &both);
+    data(&testbed, CLASS, 800);
+    data_from((testbed.receiver(), "10.77.0.2:0"), "10.77.0.1:7000", CLASS, 800);
+    let (_, status) = ctl(weir.child.pid(), &["status"]);
+    let ended = weir.interrupt();
+    let json = ended.json();
+    for (index, sent) in [(0, 200), (1, 100)] {
+        let s = &json["links"][index]["sensing"];
+        let told = (s["state"].as_str(), s["sent"].as_u64(), s["returned"].as_u64());
+        assert_eq!(told, (Some("sensing"), Some(sent), Some(sent)), "{index}: {s}");
+        assert_eq!(s["wire"]["data_packets"], 800, "{index}: {s}");
+        let now = &status["links"][0]["directions"][index]["sensing"];
+        assert_eq!(
+            (now["state"].as_str(), now["probes"]["forged"].as_u64()),
+            (Some("sensing"), Some(0)),
+            "{now}"
+        );
+        assert!(now["sent"].as_u64().unwrap() >= sent / 2, "{now}");
+    }
 }

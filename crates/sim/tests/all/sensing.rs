@@ -259,6 +259,37 @@ fn a_transfer_with_a_pause_follows_the_one_before() {
     assert!((12..=15).contains(&transfers.completed), "{transfers:?}");
 }
 
+/// The home with a gateway that does not answer from 15 s to 45 s, behind a modem of 7 Mbit/s: a link that only
+/// probes pass lets one or two of them through in a second.
+fn with_silence(sense: &str) -> Outcome {
+    let text = home("asqm", "7Mbit/s", &format!("{TO_GATEWAY}rtt = \"50ms\"\ncount = 5\n"), 60)
+        .replace("sense = { at = \"gateway\" }", &format!("sense = {{ at = \"far\", {sense} }}"));
+    let far = "[[links]]\nname = \"out\"\nfrom = \"gateway\"\nto = \"far\"\nrate = \"100Mbit/s\"\nsteps = [ { at = \"15s\", \
+               rate = \"1kbit/s\" }, { at = \"45s\", rate = \"100Mbit/s\" } ]\nbuffer = \"1kB\"\n\
+               [[links]]\nname = \"in\"\nfrom = \"far\"\nto = \"gateway\"\nrate = \"100Mbit/s\"\n";
+    run(&text.replacen("[[flows]]", &format!("{far}[[flows]]"), 1), 1)
+}
+
+#[test]
+fn a_fall_back_rate_keeps_the_queue_here_while_the_gateway_is_silent() {
+    let (without, with) = (with_silence("every = 4"), with_silence("fall_back_rate = \"6Mbit/s\""));
+    let waits = |outcome: &Outcome| {
+        let number = outcome.recording.summary.links.iter().position(|link| link.name == "modem").unwrap();
+        let rows = &outcome.recording.link_samples[number];
+        let late = rows.iter().filter(|row| (25.0..45.0).contains(&row.t_s));
+        late.map(|row| row.delay_mean_ms).filter(|ms| ms.is_finite()).fold(0.0, f64::max)
+    };
+    let (without_ms, with_ms) = (waits(&without), waits(&with));
+    println!("largest mean delay in the modem: {without_ms:.0} ms without, {with_ms:.1} ms with");
+    assert!(without_ms > 200.0 && with_ms < 20.0, "{without_ms} {with_ms}");
+    let shaped = link(&with, "limit").sensing.clone().unwrap().shaped.unwrap();
+    assert!(shaped.fall_backs > 0 && !shaped.fallen_back, "{shaped:?}");
+    assert_eq!((shaped.least_bps, shaped.rate_bps), (6e6, 16e6), "{shaped:?}");
+    let warnings = &with.recording.summary.warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("at 6Mbit/s or less")), "{warnings:?}");
+    assert_eq!(link(&without, "limit").sensing.clone().unwrap().shaped, None);
+}
+
 /// How a modem was used and what waited: its delivered rate in Mbit/s, and the 95th percentiles of the delays
 /// in ms, there and at the limiter.
 fn used(outcome: &Outcome) -> [f64; 3] {
