@@ -16,10 +16,11 @@ use weir_lab::{SpawnOptions, Testbed, in_netns, spawn_in};
 use weir_operate::client::Client;
 use weir_operate::{Applied, ConfigurationChange, DirectionStatus, Forecast, Status, WhatIf};
 
-const METRICS: &str = "127.0.0.1:9469";
+/// Where the metrics of a run are.
+pub const METRICS: &str = "127.0.0.1:9469";
 
 /// A steered link whose algorithm marks, and with room for everything that TCP sends.
-fn steered() -> String {
+pub fn steered() -> String {
     format!(
         "{}[run]\nmetrics = \"{METRICS}\"\n[a_to_b]\nrate = \"50Mbit/s\"\nbuffer = \"2s\"\n\
          aqm = {{ name = \"gsp\", ecn = true }}\npolicy = {{ target_max = \"30ms\" }}\n",
@@ -27,7 +28,8 @@ fn steered() -> String {
     )
 }
 
-fn socket(weir: &Weir) -> PathBuf {
+/// The control socket of a run.
+pub fn control_socket(weir: &Weir) -> PathBuf {
     PathBuf::from(format!("/run/weir/control-{}.sock", weir.child.pid()))
 }
 
@@ -204,7 +206,7 @@ fn a_drained_run_leaves_the_kernel_forwarding() {
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let weir = Weir::start(bot, &steered());
-    let socket = socket(&weir);
+    let socket = control_socket(&weir);
     assert!(socket.exists());
     let (code, told) = ctl(&weir, &["drain"]);
     assert_eq!(code, 0, "{told}");
@@ -344,7 +346,7 @@ fn changes_in_a_row_under_tcp_lose_and_reorder_no_packet() {
     let weir = Weir::start(testbed.bottleneck(), &steered());
     let load = Load::start(&testbed);
     sleep(Duration::from_millis(500));
-    let mut client = Client::connect(&socket(&weir)).unwrap();
+    let mut client = Client::connect(&control_socket(&weir)).unwrap();
     let begun = Instant::now();
     for n in 0..changes {
         let rate = format!("{}Mbit/s", 30 + n % 20);
@@ -389,7 +391,8 @@ fn changes_in_a_row_under_tcp_lose_and_reorder_no_packet() {
     assert!(ended.stderr.contains("set by uid 0"), "{}", ended.stderr);
 }
 
-fn program(name: &str) -> Option<PathBuf> {
+/// Where a program is.
+pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
 }

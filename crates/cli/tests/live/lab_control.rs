@@ -2,7 +2,9 @@
 //!
 //! Needs root and iperf3; skipped where they are missing.
 
+use crate::browser::{Browser, chromium};
 use crate::common::{ctl, http, judged};
+use crate::service::{LIVE, changes_a_policy_with_the_token_only};
 use crate::skipping;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -194,6 +196,31 @@ fn a_lab_is_followed_and_its_policy_changes_and_what_takes_a_restart_is_said() {
     assert!(warnings.contains("policy.target_max") && warnings.contains("link.rate"), "{warnings}");
     let (code, told) = lab.end();
     assert_eq!((code, told["interrupted"].as_bool()), (Some(130), Some(true)), "{told}");
+}
+
+#[test]
+fn a_browser_follows_a_lab_and_changes_its_policy() {
+    let Some(program) = chromium() else { return skipping::skipped("`chromium` is not installed") };
+    let page = format!("--page={PAGE}");
+    let Some(mut lab) = Lab::start("browser", &STEERED.replace("40s", "120s"), &[&page]) else { return };
+    lab.status();
+    let url = format!("http://{PAGE}/");
+    let mut page = Browser::open(&program, &url, |_| {});
+    page.until(LIVE);
+    assert_eq!(page.text("title"), "one link");
+    page.until("[...document.querySelectorAll('.tile')].some((t) => /delivered\\n[1-9]/.test(t.innerText))");
+    // It follows: moves of the set point come.
+    page.until("document.querySelectorAll('#delay polyline').length > 0 && document.getElementById('moves').innerText.length > 20");
+    changes_a_policy_with_the_token_only(&mut page, &url, &mut |ms| {
+        lab.status().directions[0].policy.as_ref().unwrap().target_max_ms == f64::from(ms)
+    });
+    assert_eq!(page.errors, [] as [String; 0]);
+    drop(page);
+    let (code, told) = lab.ctl(&["drain"]);
+    assert_eq!(code, 0, "{told}");
+    let (code, told) = lab.end();
+    assert_eq!(code, Some(130), "{told}");
+    assert!(told["warnings"].to_string().contains("policy.target_max"), "{told}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The tests of `weir-cli` that need real links, in one program, which links once.
 
+mod alarms;
 #[path = "../../../operate/tests/browser/mod.rs"]
 mod browser;
 #[path = "../common/mod.rs"]
@@ -27,4 +28,5 @@ mod steer;
 mod told;
 mod upf;
 mod upstream;
+mod viewers;
 mod wire;

@@ -128,7 +128,7 @@ fn the_page_of_a_run_changes_its_policy_for_who_has_the_token() {
 }
 
 #[test]
-fn a_browser_follows_a_run_under_load() {
+fn a_browser_follows_a_run_under_load_changes_its_policy_and_survives_its_restart() {
     let Some(_turn) = turn() else { return };
     let Some(program) = chromium() else {
         return skipped("`chromium` is not installed".to_string());
@@ -136,10 +136,11 @@ fn a_browser_follows_a_run_under_load() {
     let testbed = testbed();
     let bot = testbed.bottleneck();
     exec(bot, "ip", &["link", "set", "dev", "lo", "up"]);
-    let weir = Weir::start_with(bot, &steered(), &["--page"]);
+    let mut weir = Weir::start_with(bot, &steered(), &["--page"]);
     let load = Load::start(&testbed);
     let netns = std::fs::File::open(format!("/run/netns/{bot}")).unwrap();
-    let mut page = Browser::open(&program, &format!("http://{PAGE}/"), |command| {
+    let url = format!("http://{PAGE}/");
+    let mut page = Browser::open(&program, &url, |command| {
         let raw = netns.as_raw_fd();
         // SAFETY: only a system call between fork and exec; the file lives until the program was started.
         unsafe {
@@ -149,7 +150,7 @@ fn a_browser_follows_a_run_under_load() {
             });
         }
     });
-    page.until("document.getElementById('link').dataset.state === 'live' && document.querySelectorAll('.tile').length === 8");
+    page.until(LIVE);
     page.until("[...document.querySelectorAll('.tile')].some((t) => /delivered\\n[1-9]/.test(t.innerText))");
     page.until("document.querySelectorAll('#used polyline.used').length > 0");
     assert_eq!(page.text("title"), "a <-> b");
@@ -157,8 +158,66 @@ fn a_browser_follows_a_run_under_load() {
         std::thread::sleep(Duration::from_secs(45));
         std::fs::write(std::path::Path::new(&folder).join("page-live.png"), page.picture()).unwrap();
     }
+    // The policy, without the token and with it: what is in force is asked for elsewhere.
+    let in_force = || at_page(bot, "GET /v1/status", "", "");
+    changes_a_policy_with_the_token_only(&mut page, &url, &mut |ms| {
+        in_force().contains(&format!("\"target_max_ms\":{ms}.0"))
+    });
+    // A run that is killed and started anew, while the page stays open.
+    let drawn = page.value("document.querySelectorAll('#phase circle').length").as_u64();
+    weir.signal(libc::SIGKILL);
+    page.until("document.getElementById('link').dataset.state === 'lost'");
+    drop(weir);
+    let weir = Weir::start_with(bot, &steered(), &["--page"]);
+    let number = weir.child.pid();
+    page.until(&format!("document.getElementById('link').dataset.state === 'live' && document.getElementById('about').innerText.includes('{number}')"));
+    page.until("document.getElementById('answer').innerText.includes('started anew')");
+    assert!(page.value("document.querySelectorAll('#phase circle').length").as_u64() >= drawn);
+    assert!(in_force().contains("\"target_max_ms\":30.0"), "what was changed live ended with the run");
+    page.until("document.querySelectorAll('#phase circle').length > 0 && [...document.querySelectorAll('.tile')].some((t) => /delivered\\n[1-9]/.test(t.innerText))");
+    apply(&mut page, 15);
+    assert!(in_force().contains("\"target_max_ms\":15.0"));
     assert_eq!(page.errors, [] as [String; 0]);
     drop(page);
     load.end();
-    assert_eq!(weir.interrupt().code, Some(0));
+    let ended = weir.interrupt();
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.stderr.contains("set by the page, 127.0.0.1:"), "{}", ended.stderr);
+}
+
+/// The page is connected, and draws two directions or one.
+pub const LIVE: &str = "document.getElementById('link').dataset.state === 'live' && document.querySelectorAll('.tile').length === 8";
+
+fn apply(page: &mut Browser, ms: u32) {
+    page.fill("target_max", &ms.to_string());
+    page.click("apply");
+    page.until("document.getElementById('answer').innerText.startsWith('In force since')");
+}
+
+/// A policy by the form of a page that was opened without the token: refused, and then put into force with
+/// it. `is_in_force` says whether this many ms are the largest set point; 30 are at the start.
+pub fn changes_a_policy_with_the_token_only(
+    page: &mut Browser,
+    url: &str,
+    is_in_force: &mut dyn FnMut(u32) -> bool,
+) {
+    page.fill("target_max", "20");
+    page.click("apply");
+    page.until("document.getElementById('answer').dataset.kind === 'bad'");
+    assert!(page.text("answer").contains("this takes the token"), "{}", page.text("answer"));
+    assert!(is_in_force(30));
+    let token = std::fs::read_to_string("/run/weir/page.token").unwrap();
+    page.go("about:blank");
+    page.go(&format!("{url}#token={}", token.trim_end()));
+    page.until(LIVE);
+    apply(page, 20);
+    assert!(is_in_force(20));
+    page.until("[...document.querySelectorAll('.tile')].some((t) => t.innerText.includes('to 20.0 ms'))");
+    // What the program refuses is told with its remedy.
+    page.fill("target_max", "99999");
+    page.click("apply");
+    page.until("document.getElementById('answer').dataset.kind === 'bad'");
+    assert!(page.text("answer").contains("Remedy"), "{}", page.text("answer"));
+    assert!(is_in_force(20));
+    page.click("undo");
 }
