@@ -149,7 +149,7 @@ fn what_if_is_computed_beside_a_link_and_changes_nothing() {
     let weir = Weir::start(testbed.bottleneck(), &steered());
     assert_eq!(rate(&weir), 50e6);
     let ask = |what: &WhatIf| -> Result<Forecast, String> {
-        let mut client = Client::connect(&socket(&weir)).unwrap();
+        let mut client = Client::connect(&control_socket(&weir)).unwrap();
         client.ask("POST", "/v1/what-if", Some(what)).map_err(|failure| failure.to_string())
     };
     let of = |set: &[(&str, &str)], flows: u32| WhatIf {
