@@ -176,7 +176,8 @@ mod tests {
         let trace = Trace::parse("t", b"0\n1\n1\n4\n10\n").unwrap();
         let trace = Some(TraceFile { path: "t".into(), trace });
         let link = Capacity::new(None, &Variation { trace, ..Variation::default() });
-        // Five opportunities of 12 000 bits in each 10 ms; at 10 ms those of the end and of the new beginning.
+        // Five opportunities of 12 000 bits in each 10 ms; at 10 ms those of the end and of the new
+        // beginning.
         for (from, until, opportunities) in
             [(0, 1, 3), (1, 4, 1), (4, 9, 0), (9, 10, 2), (10, 11, 2), (0, 20, 11), (990, 1000, 5)]
         {

@@ -1,11 +1,11 @@
 //! A shallow lane beside a FIFO: for packets that ask not to wait behind what builds a queue.
 //!
-//! Packets of the non-queue-building behaviour (NQB, RFC 9956) and, where marks at a shallow threshold are on,
-//! those of L4S wait in the lane, all others in the classic FIFO beside it. Both get the same share of what
-//! their flow or user gets, by bytes, so that the lane brings no bandwidth and no priority, and its room is
-//! small, so that it is worth nothing to senders that build a queue. The algorithm is not asked about packets
-//! in the lane; those of L4S are marked at the threshold. With queue protection, packets of flows that build
-//! a queue in the lane go to the classic FIFO.
+//! Packets of the non-queue-building behaviour (NQB, RFC 9956) and, where marks at a shallow threshold are
+//! on, those of L4S wait in the lane, all others in the classic FIFO beside it. Both get the same share of
+//! what their flow or user gets, by bytes, so that the lane brings no bandwidth and no priority, and its room
+//! is small, so that it is worth nothing to senders that build a queue. The algorithm is not asked about
+//! packets in the lane; those of L4S are marked at the threshold. With queue protection, packets of flows
+//! that build a queue in the lane go to the classic FIFO.
 
 use crate::memory;
 use crate::pool::{Chain, Pool, Slot};
@@ -167,8 +167,8 @@ impl Lanes {
         lane.credit = if lane.packets > 0 { before + len } else { (before + len).min(before.max(0)) };
     }
 
-    /// Whether a packet that waited so long in the lane is to be marked: a step, as what responds to each mark
-    /// needs it early (RFC 9331 section 5.2). One that came with CE has its mark.
+    /// Whether a packet that waited so long in the lane is to be marked: a step, as what responds to each
+    /// mark needs it early (RFC 9331 section 5.2). One that came with CE has its mark.
     pub fn marks(&self, packet: &Packet, sojourn: Duration) -> bool {
         let threshold = self.params.l4s_threshold;
         packet.ecn == Ecn::Ect1 && threshold > Duration::ZERO && sojourn > threshold

@@ -1,6 +1,6 @@
 //! TCP of the simulator beside that of Linux, as `weir compare` measured it: where CUBIC ends its first slow
-//! start, and what reordering costs. The record is `data/vectors/tcp_witness.json`; the tables of `docs/tcp.md`
-//! are written by `WEIR_REGENERATE=1 cargo test -p weir-sim --test tcp_witness`.
+//! start, and what reordering costs. The record is `data/vectors/tcp_witness.json`; the tables of
+//! `docs/tcp.md` are written by `WEIR_REGENERATE=1 cargo test -p weir-sim --test tcp_witness`.
 
 mod common;
 

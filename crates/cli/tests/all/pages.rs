@@ -1,5 +1,5 @@
-//! Pages for users are what they say: their files are written and their commands typed in an empty folder. Only
-//! the lengths of runs are others.
+//! Pages for users are what they say: their files are written and their commands typed in an empty folder.
+//! Only the lengths of runs are others.
 
 use crate::program;
 

@@ -88,8 +88,8 @@ pub static BURSTS: Experiment = Experiment {
     },
 };
 
-/// Backlog that 99 % of the samples do not exceed, in kB, and the rate that leaves for each bit of the virtual
-/// rate, over the time in which the virtual queue is in charge.
+/// Backlog that 99 % of the samples do not exceed, in kB, and the rate that leaves for each bit of the
+/// virtual rate, over the time in which the virtual queue is in charge.
 fn virtual_queue(run: &Recording) -> [f64; 2] {
     let warmup_s = run.summary.warmup_s;
     let there = || samples(run).iter().filter(|s| s.t_s > warmup_s && s.virtual_rate_bps > 0.0);

@@ -215,7 +215,8 @@ mod tests {
     #[test]
     fn a_queue_below_costs_a_share_of_what_is_delivered_once_until_it_is_drained() {
         let mut bench = Bench::new();
-        // The link is down to 5 Mbit/s: 40 ms too much leave nine tenths of that, 200 ms eight, a second half.
+        // The link is down to 5 Mbit/s: 40 ms too much leave nine tenths of that, 200 ms eight, a second
+        // half.
         for (delay_ms, known) in [(50, 4.5), (210, 4.0), (1010, 2.5), (310, 3.5), (110, 4.5)] {
             assert_eq!(bench.step(&seen(9.0, 5.0, delay_ms)), known);
         }

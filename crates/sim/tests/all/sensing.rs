@@ -259,8 +259,8 @@ fn a_transfer_with_a_pause_follows_the_one_before() {
     assert!((12..=15).contains(&transfers.completed), "{transfers:?}");
 }
 
-/// The home with a gateway that does not answer from 15 s to 45 s, behind a modem of 7 Mbit/s: a link that only
-/// probes pass lets one or two of them through in a second.
+/// The home with a gateway that does not answer from 15 s to 45 s, behind a modem of 7 Mbit/s: a link that
+/// only probes pass lets one or two of them through in a second.
 fn with_silence(sense: &str) -> Outcome {
     let text = home("asqm", "7Mbit/s", &format!("{TO_GATEWAY}rtt = \"50ms\"\ncount = 5\n"), 60)
         .replace("sense = { at = \"gateway\" }", &format!("sense = {{ at = \"far\", {sense} }}"));
