@@ -31,7 +31,7 @@ impl Scenario {
 
     /// For each link the later halves of the spans with flows over it, in order of time; none where nothing
     /// changes during the run: no such flows start or stop, and the rate makes no steps. Of more than
-    /// [`CHANGES_MAX`] steps none counts: nothing settles between them.
+    /// 100 steps none counts: nothing settles between them.
     pub fn settled(&self) -> Vec<Vec<Settled>> {
         let of_link = |(groups, capacity): (Vec<(&FlowGroup, u32)>, Capacity)| {
             let mut steps: Vec<Duration> = capacity.changes().collect();
