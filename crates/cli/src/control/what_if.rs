@@ -1,5 +1,5 @@
-//! What a direction would do under other keys or with other traffic: the simulator computes it from what is in
-//! force. It looks at what was published and touches nothing that packets pass.
+//! What a direction would do under other keys or with other traffic: the simulator computes it from what is
+//! in force. It looks at what was published and touches nothing that packets pass.
 
 use super::{Refused, refused};
 use std::collections::BTreeMap;

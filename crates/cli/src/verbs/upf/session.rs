@@ -142,8 +142,8 @@ struct Keys {
     /// After this long without a packet it is reported.
     #[arg(long, value_name = "TIME")]
     inactivity: Option<String>,
-    /// Another QoS flow, with the keys of `[[sessions.flows]]`. Can be repeated; `change` replaces the one with
-    /// its QFI.
+    /// Another QoS flow, with the keys of `[[sessions.flows]]`. Can be repeated; `change` replaces the one
+    /// with its QFI.
     #[arg(long, value_name = "TABLE")]
     flow: Vec<String>,
     /// Set a key, such as `ambr_up=5Mbit/s`. Can be repeated.
