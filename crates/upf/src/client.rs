@@ -49,6 +49,11 @@ pub enum Error {
     },
 }
 
+/// Whether nothing came for as long as was waited.
+fn is_over(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
 /// What helps against an error of the socket.
 fn remedy(error: &std::io::Error) -> &'static str {
     match error.kind() {
@@ -217,7 +222,8 @@ impl Client {
                 Ok(Some(message))
             }
             Ok(_) => Ok(None),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(None),
+            // A signal ends the wait, too; whoever waits looks whether it was meant for them.
+            Err(error) if is_over(error.kind()) => Ok(None),
             Err(error) => Err(Error::Socket { own, error }),
         }
     }
