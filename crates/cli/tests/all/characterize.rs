@@ -73,7 +73,7 @@ fn disciplines_of_the_page_are_characterized() {
     for (n, name) in ["dualpi2", "fq_codel"].into_iter().enumerate() {
         assert!(page.contains(&format!("    weir characterize {name}")), "{name}");
         let result = characterize(name, &folder(&format!("characterize_discipline{n}")));
-        assert_eq!(result["experiments"].as_array().map(Vec::len), Some(28), "{name}");
+        assert_eq!(result["experiments"].as_array().map(Vec::len), Some(31), "{name}");
         let marks = verdict(&result, "ECN instead of losses");
         assert_eq!(marks, "good", "{name} marks, where tail drop has no ECN");
     }

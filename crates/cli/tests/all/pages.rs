@@ -84,7 +84,7 @@ fn the_study_of_the_page_becomes_its_figures() {
 
     let plots = block(&page, "weir plot study --out fig/delay");
     let plots: Vec<&str> = plots.lines().filter(|line| !line.is_empty()).collect();
-    assert_eq!(plots.len(), 5, "{plots:?}");
+    assert_eq!(plots.len(), 7, "{plots:?}");
     for plot in &plots {
         types(folder, plot);
     }

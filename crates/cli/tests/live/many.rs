@@ -328,6 +328,7 @@ fn a_panic_of_one_link_leaves_it_to_the_kernel_and_the_others_alone() {
     load.passes("after a panic", &[0, 1]);
     assert!(handles[1].now().is_some(), "the other turns");
     stops[1].store(true, Ordering::Relaxed);
-    assert!(ends[1].recv_timeout(PATIENCE).unwrap().is_ok());
+    let ended = ends[1].recv_timeout(PATIENCE).unwrap();
+    assert!(ended.is_ok(), "{:?}", ended.err());
     thread.join().unwrap();
 }

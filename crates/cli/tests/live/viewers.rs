@@ -75,8 +75,6 @@ impl Crowd {
             stream.write_all(EVENTS.as_bytes()).unwrap();
             crowd.held.push(stream);
         }
-        // Connections that say nothing; what is beyond the bound is closed.
-        crowd.held.extend((0..CONNECTIONS).filter_map(|_| connect(&bot)));
         let body = r#"{"set":{"a_to_b.rate":"1Mbit/s"}}"#.to_string();
         let long = format!(r#"{{"set":{{"a_to_b.rate":"{}"}}}}"#, "x".repeat(BODY_MAX));
         for (headers, body) in [
@@ -103,6 +101,9 @@ impl Crowd {
                 }
             }));
         }
+        sleep(Duration::from_secs(1));
+        // Connections that say nothing; what is beyond the bound is closed, requests of others too.
+        crowd.held.extend((0..CONNECTIONS).filter_map(|_| connect(&bot)));
         crowd
     }
 
