@@ -17,6 +17,7 @@ mod live;
 mod log;
 mod privileges;
 mod queues;
+mod reproduce;
 mod run;
 mod sense;
 mod service;
