@@ -19,6 +19,7 @@ mod log;
 mod many;
 mod privileges;
 mod queues;
+mod reproduce;
 mod run;
 mod sense;
 mod service;

@@ -1,0 +1,43 @@
+//! The lab arm of `weir reproduce avq`, in its short form, with real TCP.
+
+use crate::skipping;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// Counts that hold on any machine: what a busy one disturbs is told in the results and judged nowhere here.
+#[test]
+fn avq_runs_with_real_tcp_and_leaves_open_what_the_kernel_cannot_decide() {
+    if !weir_lab::host::is_root() {
+        return skipping::skipped("network namespaces need root");
+    }
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("avq-lab");
+    let _ = std::fs::remove_dir_all(&out);
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    weir.args(["--json", "reproduce", "avq", "--experiment", "1", "--arm", "lab", "--quick", "--out"])
+        .arg(&out);
+    let output = weir.output().expect("weir starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let claims = result["claims"].as_array().unwrap_or_else(|| panic!("{result}: {said}"));
+    let losses =
+        claims.iter().find(|c| c["text"].as_str().is_some_and(|t| t.contains("loses 10"))).expect("D1");
+    assert!(
+        losses["undecided"] == true && losses["cause"].as_str().unwrap().contains("two packets"),
+        "{losses}"
+    );
+    let run = &result["runs"][0];
+    assert!(run["host"]["stalled_share"].is_number() && run.get("trace_hash").is_none(), "{run}");
+    let spans = run["spans"].as_array().expect("spans");
+    assert_eq!(spans.iter().map(|s| s["flows"].as_u64()).collect::<Vec<_>>(), [Some(180); 2]);
+    for span in spans {
+        let of = |key: &str| span[key].as_f64().unwrap_or_else(|| panic!("{key}: {span}"));
+        assert!((0.3..=1.01).contains(&of("utilization")), "{span}");
+        assert!(of("goodput") > 200.0 && of("goodput") <= 1.1 * 1250.0, "{span}");
+        assert!(of("discarded") > 0.0 && of("marked") == 0.0, "drops, as the flows have no ECN: {span}");
+        assert!(of("queue") > 0.0 && of("queue") < 110.0, "{span}");
+    }
+    let samples = out.join("avq-experiment1-lab-quick/experiment1-avq-samples.csv");
+    assert!(samples.is_file(), "{}", samples.display());
+}
