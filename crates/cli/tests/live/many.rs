@@ -308,7 +308,8 @@ fn together(pairs: &Pairs) -> (Vec<Handle>, Vec<Ended>, Vec<Arc<AtomicBool>>, Jo
         let (loops, handles): (Vec<Loop>, Vec<Handle>) = links.into_iter().unzip();
         let (shared, ends) = SharedLoop::new(loops.into_iter().zip(stops.clone()));
         opened.send((handles, ends, stops)).unwrap();
-        shared.run();
+        // Interfaces are put back where they are.
+        in_netns(&namespace, || shared.run()).unwrap();
     });
     let (handles, ends, stops) = opening.recv().unwrap();
     (handles, ends, stops, thread)
