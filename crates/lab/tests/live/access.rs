@@ -129,16 +129,17 @@ fn a_ping_stays_short_at_the_fall_back_rate_while_the_gateway_is_silent() {
 fn silent(attempt: &mut Attempt) {
     attempt.tolerates(0.1);
     let nobody = "[sense]\nport = \"b\"\nmode = \"icmp\"\ntarget = \"192.0.2.9\"\nhold = \"500ms\"\nfall_back = \"1s\"\n";
-    let lower = format!("{nobody}fall_back_rate = \"6Mbit/s\"\n");
-    let [stays, falls] = [nobody, &lower].map(|sense| upload_for(10, "asqm", sense));
+    // What stands in the modem at the change drains at the difference of both rates, 3 Mbit/s.
+    let lower = format!("{nobody}fall_back_rate = \"4Mbit/s\"\n");
+    let [stays, falls] = [nobody, &lower].map(|sense| upload_for(20, "asqm", sense));
     let ((stays_ms, _), (ping_ms, mbps)) = (told("rate stays", &stays), told("fall-back rate", &falls));
     attempt.end();
     attempt.within("median of the pings in ms at 16 Mbit/s", stays_ms, 500.0..);
-    attempt.within("and at the fall-back rate of 6", ping_ms, ..250.0);
-    attempt.within("Mbit/s delivered", mbps, 4.5..);
+    attempt.within("and at the fall-back rate of 4", ping_ms, ..250.0);
+    attempt.within("Mbit/s delivered", mbps, 3.2..);
     let sensing = falls.link.sensing.expect("it senses");
     attempt.holds(format_args!("state {}", sensing.state), "fallen back", sensing.state == "fallen back");
     let shaped = sensing.shaped.expect("silence moves the rate");
-    let is_lower = shaped.fallen_back && shaped.fall_backs == 1 && shaped.rate_bps == 6e6;
-    attempt.holds(format_args!("{shaped:?}"), "6 Mbit/s once", is_lower);
+    let is_lower = shaped.fallen_back && shaped.fall_backs == 1 && shaped.rate_bps == 4e6;
+    attempt.holds(format_args!("{shaped:?}"), "4 Mbit/s once", is_lower);
 }

@@ -362,7 +362,7 @@ fn settings_that_cannot_work_are_refused() {
         return;
     }
     let e = Testbed::new(TestbedConfig { mtu: 100, ..TestbedConfig::default() }).unwrap_err();
-    assert!(e.to_string().contains("1280"), "{e}");
+    assert!(e.to_string().contains("576"), "{e}");
 }
 
 /// Builds a testbed, starts a process in it and waits to be killed.
