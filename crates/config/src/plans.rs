@@ -80,7 +80,8 @@ impl Scalar for IpNetwork {
 const BEGINS: &str = "the first address of the network, such as \"192.0.2.0/24\"";
 const NAME: &str = "a name of 1 to 64 bytes without control characters";
 
-fn is_name(name: &str) -> bool {
+/// Whether a text is a name as messages and labels can hold it.
+pub(crate) fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && !name.chars().any(char::is_control)
 }
 

@@ -25,9 +25,7 @@ const NAME: &str = "a name of 1 to 64 bytes without control characters that begi
 const USER: &str = "one IPv4 address such as \"10.45.0.7\", and one IPv6 prefix such as \"2001:db8:7::/64\"";
 
 fn is_name(name: &str) -> bool {
-    (1..=64).contains(&name.len())
-        && !name.chars().any(char::is_control)
-        && !name.starts_with(|c: char| c.is_ascii_digit())
+    crate::plans::is_name(name) && !name.starts_with(|c: char| c.is_ascii_digit())
 }
 
 fn is_user(network: &IpNetwork) -> bool {
