@@ -114,7 +114,8 @@ fn followed(attempt: &mut Attempt) {
     attempt.within("and at a rate that follows the modem", ping_ms, ..100.0);
     attempt.within("Mbit/s delivered over the modem's link of 7", mbps, 5.5..);
     let shaped = moved.link.sensing.and_then(|sensing| sensing.shaped).expect("probes move the rate");
-    attempt.within("rate at the end in Mbit/s", shaped.rate_bps / 1e6, 4.5..9.0);
+    // It ends somewhere between two reductions; at a fixed rate the modem is offered 16.
+    attempt.within("rate at the end in Mbit/s", shaped.rate_bps / 1e6, 4.5..12.0);
     attempt.within("least rate in Mbit/s", shaped.least_bps / 1e6, 2.0..);
 }
 

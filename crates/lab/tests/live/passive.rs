@@ -10,8 +10,9 @@ use crate::skipped;
 use skipped::judged::{Attempt, judged};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_aqm::Share;
@@ -24,14 +25,13 @@ use weir_lab::*;
 use weir_measure::result::FlowSample;
 use weir_units::{Bytes, Rate};
 
-static TURN: Mutex<()> = Mutex::new(());
-
-fn turn(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
+/// Waits for the right to measure; none, said loudly, where the test cannot run.
+fn turn(programs: &[&str]) -> Option<Exclusive> {
     let missing = programs.iter().find(|p| !host::has_binary(p));
     let reason = match missing {
         _ if !host::is_root() => "not root".to_string(),
         Some(program) => format!("`{program}` is not installed"),
-        None => return Some(TURN.lock().unwrap_or_else(PoisonError::into_inner)),
+        None => return Some(exclusive(|_| ControlFlow::Continue(())).unwrap()),
     };
     skipped::skipped(reason);
     None

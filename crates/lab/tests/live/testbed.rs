@@ -5,8 +5,8 @@
 use crate::skipped;
 
 use skipped::judged::{Attempt, judged};
+use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_config::{FlowGroup, Scenario};
 use weir_dataplane::RunClock;
@@ -18,11 +18,10 @@ use weir_lab::*;
 /// Set in the environment of the child that is killed with a testbed in its hands.
 const HOLD: &str = "WEIR_LAB_TEST_HOLD";
 
-/// Tests that measure take turns: they share the machine's CPUs.
-static TURN: Mutex<()> = Mutex::new(());
-
-fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Waits for the right to measure, which runs of the lab take too, of other tests and of other programs: they
+/// share the machine's CPUs, and each removes what killed ones left behind.
+fn turn() -> Exclusive {
+    exclusive(|_| ControlFlow::Continue(())).unwrap()
 }
 
 /// Whether a test cannot run here, which it then says.
