@@ -351,7 +351,6 @@ pub struct Loop {
     stalled: Duration,
     changes: mailbox::Receiver<Change>,
     changed: u64,
-    /// Of each direction, since the run began.
     /// What each link can carry since the start of the measured part.
     capacity: [CapacitySince; 2],
     states: Producer<LoopNow>,

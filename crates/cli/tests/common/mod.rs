@@ -5,49 +5,62 @@ pub use crate::skipping::{say, skipped};
 use std::fs;
 use std::io;
 use std::io::{Read, Write};
+use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use weir_lab::{
     Exclusive, NsChild, SpawnOptions, Testbed, TestbedConfig, beside_others, exclusive, host, in_netns,
-    spawn_in, waiting,
+    spawn_in,
 };
 
 /// Longest wait for anything that should happen at once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Live tests that measure take turns, as they share the machine's processors. Those that count run side by
-/// side.
-static TURN: RwLock<()> = RwLock::new(());
-
-/// The right to be on this machine, among these tests and beside other programs.
-pub struct Turn<Tests> {
+/// The right to be on this machine, among these tests and beside other programs. Tests that measure take
+/// turns, as they share the machine's processors; those that count run side by side. At its end it says how
+/// long it was held: what the runner tells of a test counts the wait for the turn too.
+pub struct Turn {
+    begun: Instant,
     _machine: Exclusive,
-    _tests: Tests,
+}
+
+impl Turn {
+    fn begin(machine: Result<Exclusive, weir_lab::Error>) -> Turn {
+        Turn { _machine: machine.unwrap(), begun: Instant::now() }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let (thread, held) = (std::thread::current(), self.begun.elapsed().as_secs_f64());
+        say(format!("test {}: a turn of {held:.1} s", thread.name().unwrap_or("without a name")));
+    }
 }
 
 /// Waits until no other test runs; `None`, said loudly, where live tests cannot run.
-pub fn turn() -> Option<Turn<RwLockWriteGuard<'static, ()>>> {
-    can_run_live().then(|| {
-        let _tests = TURN.write().unwrap_or_else(PoisonError::into_inner);
-        Turn { _machine: exclusive(told_waiting()).unwrap(), _tests }
-    })
+pub fn turn() -> Option<Turn> {
+    can_run_live().then(|| Turn::begin(exclusive(told_waiting())))
 }
 
 /// The same for a test that judges neither rates nor delays and changes nothing of the machine outside of
 /// its namespaces: waits until none runs that does.
-pub fn turn_beside_others() -> Option<Turn<RwLockReadGuard<'static, ()>>> {
-    can_run_live().then(|| {
-        let _tests = TURN.read().unwrap_or_else(PoisonError::into_inner);
-        Turn { _machine: beside_others(told_waiting()).unwrap(), _tests }
-    })
+pub fn turn_beside_others() -> Option<Turn> {
+    can_run_live().then(|| Turn::begin(beside_others(told_waiting())))
 }
 
-fn told_waiting() -> impl FnMut(Duration) -> std::ops::ControlFlow<()> {
-    waiting(|| say("waiting for another run that measures on this machine"), || true)
+/// Waits for as long as it takes, and says so if that is longer than other tests take.
+fn told_waiting() -> impl FnMut(Duration) -> ControlFlow<()> {
+    const LONG: Duration = Duration::from_secs(120);
+    let mut is_told = false;
+    move |waited| {
+        if waited > LONG && !std::mem::replace(&mut is_told, true) {
+            say("waiting for another run that measures on this machine");
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// Whether live tests can run here; if not, why is said.

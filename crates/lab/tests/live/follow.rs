@@ -44,6 +44,8 @@ fn real_tcp_has_a_short_queue_behind_at_little_cost() {
 }
 
 fn with_and_without(attempt: &mut Attempt) {
+    // The bounds are wider than that: a share that both runs lose changes neither ratio.
+    attempt.tolerates(0.03);
     let (off, on) = (run(Upstream::Off), run(Upstream::Follow));
     attempt.end();
     for recording in [&off, &on] {

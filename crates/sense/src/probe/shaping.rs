@@ -31,9 +31,9 @@ impl ShapingSettings {
 pub struct Shaped {
     /// The rate in force.
     pub rate: Rate,
-    /// The least and the largest that were in force.
+    /// The least that was in force.
     pub least: Rate,
-    /// The largest.
+    /// The largest that was in force.
     pub largest: Rate,
     /// Whether it is what it is because probes do not come back.
     pub is_fallen_back: bool,
