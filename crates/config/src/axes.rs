@@ -5,6 +5,7 @@ use crate::limits::MAX_NESTING;
 use crate::near::nearest;
 use crate::problems::Problems;
 use crate::tree::{Entry, Item, Node, Table, quote};
+use std::collections::BTreeSet;
 
 /// The table of `[sweep]` whose tables are axes of schemes.
 pub(crate) const SCHEMES: &str = "schemes";
@@ -273,6 +274,14 @@ pub(crate) fn check_keys(axes: &[Values], p: &mut Problems) {
                 TAKEN.join(", ")
             );
             p.add(axis.place, &path, Wrong::new(problem, remedy));
+        }
+        let mut values = BTreeSet::new();
+        // Schemes have names that TOML keeps apart.
+        for choice in axis.items.iter().filter(|_| axis.key.is_some()) {
+            if !values.insert(choice.name.as_str()) {
+                let wrong = Wrong::new(format!("has {} twice", quote(&choice.name)), "name each value once");
+                p.add(choice.place, &path, wrong);
+            }
         }
         for choice in axis.items.iter().filter(|_| axis.key.is_none()) {
             if !is_name(&choice.name) {

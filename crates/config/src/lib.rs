@@ -97,7 +97,7 @@ pub use overhead::{Framing, Overhead};
 pub use page_file::{DescribedPage, PageFile, PageObject};
 pub use plans::{CustomerPlan, IpNetwork, PlansFile, SitePlan};
 pub use policy_config::PolicyConfig;
-pub use queue_config::QueueConfig;
+pub use queue_config::{QueueConfig, brings_algorithm};
 pub use record::Record;
 pub use remarking::{DscpRule, Remark, Remarking};
 pub use run_config::{

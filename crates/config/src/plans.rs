@@ -42,10 +42,17 @@ impl std::str::FromStr for IpNetwork {
 
     fn from_str(text: &str) -> Result<IpNetwork, ()> {
         if let Ok(address) = text.parse::<IpAddr>() {
+            let address = address.to_canonical();
             return Ok(IpNetwork { address, length: if address.is_ipv4() { 32 } else { 128 } });
         }
         let LinkAddress { address, length } = text.parse()?;
-        Ok(IpNetwork { address, length })
+        // An IPv4 address in the form of IPv6 is the IPv4 address, as in packets (RFC 4291 section 2.5.5.2).
+        match address.to_canonical() {
+            short if short != address && length >= 96 => {
+                Ok(IpNetwork { address: short, length: length - 96 })
+            }
+            _ => Ok(IpNetwork { address, length }),
+        }
     }
 }
 
@@ -185,7 +192,11 @@ impl Check for PlansFile {
                 };
                 unknown_sites += 1;
                 let meant = meant.map_or(String::new(), |meant| format!("did you mean {meant:?}? "));
-                wrong("site", format!("{site:?} is no site"), format!("{meant}add it under `[[sites]]`"));
+                wrong(
+                    "site",
+                    format!("{site:?} is no site"),
+                    format!("{meant}add it under `[[sites]]`, in a table as a line without address and vlan"),
+                );
             }
             for network in &customer.address {
                 if let Some(first) = networks.insert(*network, name) {
@@ -195,6 +206,13 @@ impl Check for PlansFile {
                         "name it once".into(),
                     );
                 }
+            }
+            if customer.burst > Bytes::ZERO && customer.down.is_none() && customer.up.is_none() {
+                wrong(
+                    "burst",
+                    "belongs to a rate, and there is none".into(),
+                    "give `down` or `up`, or remove it".into(),
+                );
             }
             if !customer.vlan.is_empty()
                 && let Some(first) = vlans.insert(customer.vlan.as_slice(), name)

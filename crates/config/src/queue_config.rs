@@ -151,11 +151,18 @@ fn check_users(info: &[ParamInfo], settings: &Settings, here: &Here, p: &mut Pro
     }
 }
 
-/// Tells of queue protection where nothing waits that is protected: the low-latency queue of DualPI2 is
-/// always there, lanes are not.
-fn check_lanes(settings: &Settings, here: &Here, p: &mut Problems) {
+/// Tells of queue protection where nothing waits that is protected, and of the room of lanes that are not
+/// there: the low-latency queue of DualPI2 is always there, lanes are not.
+fn check_lanes(info: &[ParamInfo], settings: &Settings, here: &Here, p: &mut Problems) {
     let is = |name, on| settings.contains(&(name, Value::Flag(on)));
     let has_lanes = settings.iter().any(|(name, _)| *name == "l4s_threshold");
+    // A default that was written, as in a printed file, says nothing.
+    let room = settings.iter().find(|(name, _)| *name == "nqb_buffer");
+    let differs = |(name, value): &(&str, Value)| info.iter().any(|i| i.name == *name && i.default != *value);
+    if is("nqb", false) && room.is_some_and(differs) {
+        let problem = "is the room for packets of NQB, and without `nqb` there is none";
+        here.wrong(p, "nqb_buffer", problem, "write `nqb = true` as well, or remove it");
+    }
     if has_lanes && is("protection", true) && is("nqb", false) {
         let problem = "protects the lanes beside the FIFOs, and without `nqb` there are none";
         here.wrong(p, "protection", problem, "write `nqb = true` as well, or remove it");
@@ -165,6 +172,11 @@ fn check_lanes(settings: &Settings, here: &Here, p: &mut Problems) {
 /// Parameters and set point of a discipline.
 pub(crate) fn declared(name: &str) -> Option<Declared> {
     about(name).map(|about| (about.info, about.setpoint))
+}
+
+/// Whether a discipline brings its algorithm, so that there is no `aqm` table beside it.
+pub fn brings_algorithm(discipline: &str) -> bool {
+    about(discipline).is_some_and(|about| about.brings_algorithm)
 }
 
 const DISCIPLINE: Key = Key {
@@ -202,7 +214,7 @@ impl Section for QueueConfig {
         let (settings, given) = read_settings(about.info, &[DISCIPLINE.name], about.check, here, p)?;
         check_pairs(&settings, &given, here, p);
         check_users(about.info, &settings, here, p);
-        check_lanes(&settings, here, p);
+        check_lanes(about.info, &settings, here, p);
         Some(QueueConfig { discipline: name, settings, given })
     }
 

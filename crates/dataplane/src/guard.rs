@@ -447,8 +447,8 @@ pub fn refuse_taken(port: &Interface) -> Result<(), Error> {
     if is_guarded(port.index) {
         return Err(Error::Refused(format!(
             "{}: the filter of another run is attached already. Remedy: end that run, or take over from it with \
-             `weir run --takeover`; if it was killed, `weir doctor --clean`, and where that finds nothing, as /run/weir was \
-             emptied since, `tc qdisc del dev {} clsact`",
+             `weir run --takeover`; if it was killed, the next `weir run` takes over by itself, and `weir doctor --clean` puts \
+             its ports back; where that finds nothing, as /run/weir was emptied since, `tc qdisc del dev {} clsact`",
             port.name, port.name
         )));
     }

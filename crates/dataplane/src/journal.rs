@@ -582,8 +582,22 @@ pub fn rewritten(text: &[u8]) -> Result<Vec<u8>, String> {
 
 /// The journals of runs in any network namespace; an error for what is no journal.
 fn journals() -> Vec<(PathBuf, Result<Content, String>)> {
-    let Ok(entries) = fs::read_dir(JOURNALS) else { return Vec::new() };
-    let is_journal = |path: &PathBuf| path.extension().is_some_and(|x| x == "json");
+    let folder = PathBuf::from(JOURNALS);
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(e) => {
+            let odd = format!("cannot look into {JOURNALS}: {e}. Remedy: ask as root");
+            return vec![(folder, Err(odd))];
+        }
+    };
+    // Other files there, as those of `weir upf session`, begin with a word.
+    let begins_with_number = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.as_encoded_bytes());
+        name.and_then(|name| name.first()).is_some_and(u8::is_ascii_digit)
+    };
+    let is_journal =
+        |path: &PathBuf| path.extension().is_some_and(|x| x == "json") && begins_with_number(path);
     let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(is_journal).collect();
     paths.sort();
     paths.into_iter().map(|path| (path.clone(), read(&path))).collect()

@@ -191,7 +191,8 @@ fn remedy(refused: &[Refused], name: &str, disciplines: &[Message]) -> String {
             )
         }
         None => format!(
-            "`tc qdisc replace dev {name} root handle 1: fq_codel`, which takes the place of what is there"
+            "`tc qdisc replace dev {name} root handle 1: fq_codel`, which takes the place of what is there; a kernel that knows no \
+             such kind has `bfifo`, which is steered below `tbf`"
         ),
     }
 }

@@ -174,7 +174,14 @@ fn attempt(name: &str, result: Result<String>, remedy: &str) -> Check {
 /// TCP shares `tcp_mem` among all connections of the machine: under pressure it shrinks windows.
 fn check_memory() -> Check {
     const NEEDED: u64 = 512 << 20;
-    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").unwrap_or_default();
+    let Ok(text) = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem") else {
+        return Check::new(
+            "memory for TCP",
+            true,
+            "is that of the host, which is not told in a namespace",
+            "",
+        );
+    };
     let pages: u64 = text.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
     let bytes = pages * 4096;
     let detail = format!("TCP of all namespaces may use {} MiB before it shrinks windows", bytes >> 20);

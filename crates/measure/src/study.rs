@@ -108,10 +108,10 @@ pub struct Completions {
     /// percentiles smaller than they are where there are many. None by size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<u64>,
-    /// Completion time.
-    pub time_ms: Spread,
-    /// Completion time divided by the ideal.
-    pub slowdown: Spread,
+    /// Completion time; none where nothing was completed.
+    pub time_ms: Option<Spread>,
+    /// Completion time divided by the ideal; none where nothing was completed that something limits.
+    pub slowdown: Option<Spread>,
 }
 
 /// Ends of the size classes in bytes; larger ones are in one more.
@@ -132,6 +132,12 @@ fn class(bytes: u64) -> usize {
 /// The name of a size class in the name of a column.
 pub fn size_column(size: &str) -> &str {
     CLASSES.iter().find(|(name, _)| *name == size).map_or(size, |(_, column)| column)
+}
+
+/// The spread of values, if there are any.
+fn of_any(values: impl Iterator<Item = f64>) -> Option<Spread> {
+    let mut values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| spread(&mut values))
 }
 
 /// Completion times of what began at `from_s` or later: of each kind together, by size where there is more
@@ -157,8 +163,8 @@ pub fn completions(each: &[Completion], from_s: f64, unfinished: &[(Kind, u32)])
                 size: size.map(|size| CLASSES[size].0.to_string()),
                 completed: chosen.len() as u64,
                 unfinished: size.is_none().then_some(left as u64),
-                time_ms: spread(&mut chosen.iter().map(|c| c.took_s * 1e3).collect::<Vec<_>>()),
-                slowdown: spread(&mut chosen.iter().filter_map(|c| c.slowdown()).collect::<Vec<_>>()),
+                time_ms: of_any(chosen.iter().map(|c| c.took_s * 1e3)),
+                slowdown: of_any(chosen.iter().filter_map(|c| c.slowdown())),
             }
         };
         all.push(of(None, None));
@@ -323,10 +329,11 @@ mod tests {
         };
         assert_eq!((of(None, None).completed, of(None, None).unfinished), (101, Some(1)));
         let small = of(None, Some("up to 10kB"));
-        assert_eq!((small.time_ms.p95, small.time_ms.p99, small.time_ms.max), (95e3, 99e3, 100e3));
-        assert_eq!((small.slowdown.p50, small.unfinished), (100.0, None));
+        let times = small.time_ms.as_ref().unwrap();
+        assert_eq!((times.p95, times.p99, times.max), (95e3, 99e3, 100e3));
+        assert_eq!((small.slowdown.as_ref().unwrap().p50, small.unfinished), (100.0, None));
         assert_eq!(of(None, Some("10kB to 100kB")).completed, 1);
-        assert_eq!((of(Some(1), None).completed, of(Some(1), None).time_ms.mean), (1, 1000.0));
+        assert_eq!((of(Some(1), None).completed, of(Some(1), None).time_ms.unwrap().mean), (1, 1000.0));
         let page = all.iter().find(|c| c.kind == Kind::Page).unwrap();
         assert_eq!((page.completed, page.unfinished), (0, Some(1)));
         assert_eq!(size_column("above 10MB"), "above_10MB");

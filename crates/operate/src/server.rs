@@ -310,7 +310,9 @@ fn find(method: &Method, path: &str, is_public: bool) -> Result<&'static Route, 
         return Ok(route);
     }
     if here.is_empty() {
-        let paths: Vec<&str> = known().map(|route| route.path).collect();
+        let mut paths: Vec<&str> = known().map(|route| route.path).collect();
+        // One with several methods is there for each.
+        paths.dedup();
         let error = format!("there is nothing at this path. Remedy: ask for one of {}", paths.join(", "));
         return Err(Box::new(refuse(StatusCode::NOT_FOUND, error)));
     }

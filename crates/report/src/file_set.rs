@@ -111,6 +111,20 @@ impl FileSet {
         Ok(())
     }
 
+    /// Writes a file beside the set that is in a folder, which it belongs to from now on: it goes when another
+    /// set comes.
+    pub fn append(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
+        let mut set = FileSet::new(folder);
+        set.add(name, bytes)?;
+        let mut list = List::read(folder);
+        list.files.insert(name.into());
+        // Before the file: whatever ends the program between, it is known to the next run.
+        set.place(&set.stage(LIST.into(), list.text())?)?;
+        set.staged.iter().try_for_each(|file| set.place(file))?;
+        sync_folder(folder);
+        Ok(())
+    }
+
     /// Puts the files in their places; none where a file of somebody else has the place of one.
     pub fn publish(self) -> Result<(), WriteError> {
         let FileSet { folder, staged, kept, folders } = &self;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use weir_config::Objective;
 use weir_measure::applications::Datagrams;
 use weir_measure::jain;
-use weir_measure::result::{FlowSummary, LinkSummary, Summary};
+use weir_measure::result::{FlowSummary, LinkSummary, Spread, Summary};
 use weir_measure::study::{Study, size_column};
 
 /// A value of a row. Whole numbers and others stay apart, so that columns have types.
@@ -72,12 +72,13 @@ pub fn measured_with(summary: &Summary, study: &Study, objectives: &[Objective])
         };
         row.push((format!("{name}s"), Value::Count(c.completed)));
         row.extend(c.unfinished.map(|n| (format!("{name}s_unfinished"), Value::Count(n))));
-        let value = |of: f64| if c.completed > 0 { Value::number(Some(of)) } else { Value::Missing };
-        let (t, s) = (&c.time_ms, &c.slowdown);
-        let times = [("mean", t.mean), ("p50", t.p50), ("p95", t.p95), ("p99", t.p99)];
-        row.extend(times.map(|(which, ms)| (format!("{name}_{which}_ms"), value(ms))));
-        let slow = [("mean", s.mean), ("p50", s.p50), ("p95", s.p95), ("p99", s.p99)];
-        row.extend(slow.map(|(which, x)| (format!("{name}_slowdown_{which}"), value(x))));
+        let all = |s: &Option<Spread>| {
+            let value = |of: fn(&Spread) -> f64| Value::number(s.as_ref().map(of));
+            let values = [value(|s| s.mean), value(|s| s.p50), value(|s| s.p95), value(|s| s.p99)];
+            ["mean", "p50", "p95", "p99"].into_iter().zip(values)
+        };
+        row.extend(all(&c.time_ms).map(|(which, ms)| (format!("{name}_{which}_ms"), ms)));
+        row.extend(all(&c.slowdown).map(|(which, x)| (format!("{name}_slowdown_{which}"), x)));
     }
     add_applications(&mut row, study);
     for g in &study.groups {

@@ -152,7 +152,7 @@ const SENSING_COLUMNS: [(&str, Align); 11] = [
     ("returned", Align::Right),
     ("lost", Align::Right),
     ("reordered", Align::Right),
-    ("again", Align::Right),
+    ("duplicated", Align::Right),
     ("forged", Align::Right),
     ("bytes %", Align::Right),
 ];

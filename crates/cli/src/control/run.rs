@@ -6,7 +6,7 @@ use super::{Controlled, Desk, Doors, How, Source, configured, needs_restart, ref
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::time::{Duration, Instant};
-use weir_config::{Document, RunConfig};
+use weir_config::{Buffer, Document, RunConfig};
 use weir_dataplane::{Change, Handle, LinkState, LoopNow, Mode};
 use weir_measure::result::{LinkSample, SteeringEvent};
 use weir_operate::{Applied, Board, DirectionStatus, PortStatus, Refused, Status};
@@ -202,6 +202,18 @@ impl Controlled for Asked<'_> {
     }
 }
 
+/// A configuration as it is in force: a direction whose rate was changed keeps the bytes of its buffer.
+fn in_force(current: &RunConfig, started: &RunConfig) -> RunConfig {
+    let mut told = current.clone();
+    let ways = [(&mut told.a_to_b, &started.a_to_b), (&mut told.b_to_a, &started.b_to_a)];
+    for (told, started) in ways {
+        if let Some(rate) = started.link.rate.filter(|_| told.link.rate != started.link.rate) {
+            told.link.buffer = Buffer::Bytes(started.link.buffer.bytes(rate));
+        }
+    }
+    told
+}
+
 impl Running {
     fn put(&mut self, handle: &mut Handle, change: Change) -> Result<f64, Refused> {
         let at_s = loops::put(handle, change)?;
@@ -210,7 +222,7 @@ impl Running {
     }
 
     fn publish_configuration(&self) {
-        configured(&self.board, &self.about, self.current.to_toml());
+        configured(&self.board, &self.about, in_force(&self.current, &self.started).to_toml());
     }
 
     /// Takes what the loop told, and publishes how the run stands.

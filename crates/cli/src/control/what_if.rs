@@ -90,13 +90,20 @@ fn scenario(asked: &WhatIf, values: &BTreeMap<String, String>) -> Result<Scenari
     );
     let mut document = Document::parse("what-if", &text).map_err(refused)?;
     let mut current = in_force(&asked.direction, values)?;
-    // Parameters are those of their algorithm.
-    if asked.set.get("aqm.name").is_some_and(|name| {
-        let of_force = values.get(&format!("{}.aqm.name", asked.direction)).or(values.get("aqm.name"));
-        of_force.is_none_or(|force| force.trim_matches('"') != name.trim_matches('"'))
-    }) {
-        current.retain(|(key, _)| !key.starts_with("aqm."));
-    }
+    // Parameters are those of their algorithm, and of their discipline, which may have an algorithm of its own.
+    let is_another = |key: &str| {
+        let name = |value: &str| value.trim_matches('"').to_string();
+        let of_force = current.iter().find(|(own, _)| own == key).map(|(_, value)| name(value));
+        asked.set.get(key).is_some_and(|wanted| of_force != Some(name(wanted)))
+    };
+    let is_other_queue = is_another("queue.discipline");
+    let brings_algorithm =
+        |name: &String| is_other_queue && weir_config::brings_algorithm(name.trim_matches('"'));
+    let is_other_aqm =
+        is_another("aqm.name") || asked.set.get("queue.discipline").is_some_and(brings_algorithm);
+    current.retain(|(key, _)| {
+        !(is_other_aqm && key.starts_with("aqm.") || is_other_queue && key.starts_with("queue."))
+    });
     for (key, value) in &current {
         document.set(key, value).map_err(refused)?;
     }
@@ -222,6 +229,11 @@ mod tests {
         let slow = computed(&ask(&[("rate", "5Mbit/s"), ("aqm.name", "codel")])).unwrap();
         assert_eq!((slow.rate_bps, slow.aqm.as_str()), (5e6, "codel"));
         assert_eq!(computed(&ask(&[])).unwrap().points, now.points, "the same each time");
+        // Parameters of a discipline go with it, and the algorithm where the next one brings its own.
+        let flow = computed(&ask(&[("queue.discipline", "flow"), ("aqm.name", "codel")])).unwrap();
+        let dual = computed(&ask(&[("queue.discipline", "dualpi2")]));
+        assert_eq!(flow.aqm.as_str(), "codel");
+        assert!(dual.is_err_and(|refused| refused.1.error.contains("policy")));
     }
 
     #[test]

@@ -152,7 +152,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             let mut query = format!("sort={sort}&limit={limit}");
             query.push_str(if rising { "&order=asc" } else { "" });
             query.extend(name.map(|name| format!("&name={}", escaped(&name))));
-            query.extend(address.map(|address| format!("&address={address}")));
+            query.extend(address.map(|address| format!("&address={}", address.to_canonical())));
             users_found(running(&link)?, &query, output)
         }
         Verb::Page => pages(running(&link)?, output),
@@ -183,7 +183,7 @@ fn running(named: &[String]) -> Result<Vec<Running>, Failure> {
         if found.is_empty() {
             return Err(Failure::Failed(format!(
                 "no link runs here: there is no control socket in {FOLDER}. Remedy: start one with `weir run FILE`, `weir steer` \
-                 or `weir upf FILE`; `weir run --in-kernel` has none"
+                 or `weir upf FILE`"
             )));
         }
         return Ok(found);
@@ -384,6 +384,11 @@ fn picked(configuration: &Configuration, keys: &[String]) -> Result<BTreeMap<Str
         };
         let found: Vec<_> = values.iter().filter(|(name, _)| own(name)).collect();
         if found.is_empty() {
+            let is_policy = key.ends_with(".policy");
+            if is_policy {
+                let remedy = "Remedy: give it one in its file and start it again with --takeover";
+                return Err(Failure::Input(format!("there is no `{key}` in force. {remedy}")));
+            }
             let near = weir_config::nearest(key, values.keys().map(String::as_str));
             let near = near.map_or(String::new(), |near| format!(" like `{near}`"));
             return Err(Failure::Input(format!(
@@ -522,7 +527,7 @@ fn text(all: &[&Status]) -> String {
         "policy %",
         "delay ms",
         "set point",
-        "most ms",
+        "bound ms",
         "drops",
         "overflows",
         "marks",
@@ -601,7 +606,10 @@ fn users_found(mut found: Vec<Running>, query: &str, output: &Output) -> Done {
         let mut header = USER_COLUMNS.to_vec();
         header.insert(1, "direction");
         texts.push(match told.matched {
-            0 => format!("{}: no such customer", one.status.title),
+            0 => format!(
+                "{}: no such customer; those with a plan are in the file that `users.file` names",
+                one.status.title
+            ),
             matched => format!(
                 "{}: {matched} found, {} shown\n{}",
                 one.status.title,

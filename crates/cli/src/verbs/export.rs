@@ -11,7 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use weir_config::{Direction, Document, Rtt, Scenario};
 use weir_measure::result::{Recording, Summary};
 use weir_report::flent::{Facts, data_file, gzip};
-use weir_report::{csv, write_atomic};
+use weir_report::{FileSet, csv, write_atomic};
 
 /// Write results of `weir sim`, `weir lab` or `weir run` as data files of Flent, which draws and compares
 /// them.
@@ -45,20 +45,22 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let mut written: Vec<PathBuf> = Vec::new();
     for folder in run_folders(&results)? {
         let file = data_of(&folder)?;
-        let path = match &out {
-            Some(out) => out.join(format!("{}.flent.gz", name_of(&folder))),
-            None => folder.join(FLENT),
-        };
+        let name = format!("{}.flent.gz", name_of(&folder));
+        let path = out.as_ref().map_or_else(|| folder.join(FLENT), |out| out.join(name));
         if written.contains(&path) {
             let told = format!("two folders are called {}", path.display());
             return Err(Failure::Input(format!(
                 "{told}: leave `--out` out, so that each file lies in its folder"
             )));
         }
-        if let Some(out) = &out {
-            std::fs::create_dir_all(out).map_err(|e| format!("cannot make {}: {e}", out.display()))?;
+        let bytes = gzip(file.as_bytes());
+        match &out {
+            Some(out) => {
+                std::fs::create_dir_all(out).map_err(|e| format!("cannot make {}: {e}", out.display()))?;
+                write_atomic(&path, bytes)?;
+            }
+            None => FileSet::append(&folder, FLENT, bytes)?,
         }
-        write_atomic(&path, gzip(file.as_bytes()))?;
         written.push(path);
     }
     output.result(&serde_json::json!({ "files": written }), || {

@@ -31,7 +31,7 @@ const EXAMPLES: &str = "Examples:
   weir plot out/my                                           95 % delay of each scheme over the last axis
   weir plot out/my --y utilization --panels path.rtt         small multiples, one for each round-trip time
   weir plot out/my --kind plane                              delay over utilization, ellipses of one deviation
-  weir plot out/my --kind cdf --where flows=36               needs [measure] in the scenario
+  weir plot out/my --kind cdf --where flows=36               an axis called flows; needs [measure] in the scenario
   weir plot out/my --kind cdf --series group --where flows=36
   weir plot out/my --kind histogram --where flows=36         how often packets wait how long
   weir plot out/my --y voice_mos_mean                        what users notice: MOS, page_p95_ms, video_stalled ...

@@ -28,6 +28,16 @@ fn exported(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
+#[test]
+fn what_is_exported_goes_with_its_run_when_another_one_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = exported(folder.path(), "both", BOTH);
+    assert!(path.is_file());
+    let (scenario, out) = (folder.path().join("both.toml"), folder.path().join("both"));
+    done(&format!("sim {} --out {}", scenario.display(), out.display()));
+    assert!(!path.exists() && out.join("summary.json").is_file());
+}
+
 /// A program on the PATH that answers to `--version`.
 fn is_installed(name: &str) -> bool {
     Command::new(name).arg("--version").output().is_ok_and(|ended| ended.status.success())

@@ -169,6 +169,23 @@ mod tests {
     }
 
     #[test]
+    fn an_ipv4_address_in_the_form_of_ipv6_is_the_ipv4_address() {
+        let table = "name,address\na,::ffff:10.0.0.1\nb,::ffff:10.0.1.0/120\nc,10.0.0.1\n";
+        let told = PlansFile::parse_csv("p.csv", table).unwrap_err().to_string();
+        assert!(told.contains("p.csv:4") && told.contains("10.0.0.1/32 is that of \"a\""), "{told}");
+        let plans = PlansFile::parse_csv("p.csv", &table[..table.len() - 11]).unwrap();
+        let networks: Vec<String> = plans.customers.iter().map(|c| c.address[0].to_string()).collect();
+        assert_eq!(networks, ["10.0.0.1/32", "10.0.1.0/24"]);
+    }
+
+    #[test]
+    fn a_burst_without_a_rate_is_refused() {
+        let table = "name,address,down,burst\na,10.0.0.1,1Mbit/s,1kB\nb,10.0.0.2,,1kB\n";
+        let told = PlansFile::parse_csv("p.csv", table).unwrap_err().to_string();
+        assert!(told.contains("customers.1.burst") && !told.contains("customers.0"), "{told}");
+    }
+
+    #[test]
     fn what_is_wrong_is_told_with_line_key_and_remedy_and_all_of_it() {
         let table =
             "name,site,address,down,nmae\nt,,,1Gbit/s,\na,tt,10.0.0.1/24,5,\na,t,10.0.0.2,-1Mbit/s,x\n\"b";

@@ -130,6 +130,8 @@ fn queue_protection_without_a_lane_is_refused_where_there_are_lanes() {
         assert!(told.contains("`queue.protection`") && told.contains("`nqb = true`"), "{told}");
         small(&queue(", nqb = true"));
     }
+    let unused = refusal("aqm.name = \"gsp\"\nqueue = { discipline = \"flow\", nqb_buffer = \"5ms\" }\n");
+    assert!(unused.contains("`queue.nqb_buffer`") && unused.contains("`nqb = true`"), "{unused}");
     // The low-latency queue is always there.
     small("queue = { discipline = \"dualpi2\", protection = true }\n");
 }

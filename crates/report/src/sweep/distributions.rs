@@ -4,9 +4,10 @@ use crate::columns::{Cells, Table};
 use crate::{FileSet, WriteError};
 use weir_measure::study::{Distributed, Study};
 
-/// Adds `distributions.csv` and `histograms.csv`, and `completions.csv` where something was completed.
+/// Adds `distributions.csv` and `histograms.csv`, and `completions.csv` where something could be
+/// completed.
 pub fn add_study(study: &Study, files: &mut FileSet) -> Result<(), WriteError> {
-    if !study.each.is_empty() {
+    if !study.completions.is_empty() || !study.each.is_empty() {
         files.add("completions.csv", completions(study).to_csv())?;
     }
     let all: Vec<(usize, u64, &Distributed)> = study.distributions.iter().map(|d| (1, 1, d)).collect();

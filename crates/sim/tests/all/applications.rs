@@ -132,7 +132,7 @@ fn page(objects: &str, more: &str, link: &str) -> f64 {
     let study = run(&quiet(link, &flows, "60s"), 1).study;
     let told = study.completions.iter().find(|c| c.kind == Kind::Page).unwrap();
     assert!(told.completed > 3 && told.unfinished < Some(2), "{told:?}");
-    told.time_ms.p50
+    told.time_ms.as_ref().unwrap().p50
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_described_page_takes_its_round_trips_and_what_the_server_takes() {
         let outcome = weir_sim::run(&scenario, 1, &mut |_| ControlFlow::Continue(())).unwrap();
         let pages = outcome.study.completions.into_iter().find(|c| c.kind == Kind::Page).unwrap();
         assert!(pages.completed > 3, "{pages:?}");
-        (pages.time_ms.p50, pages.slowdown.p50)
+        (pages.time_ms.unwrap().p50, pages.slowdown.unwrap().p50)
     });
     std::fs::remove_dir_all(&folder).unwrap();
     for (time_ms, slowdown) in told {
@@ -204,7 +204,7 @@ fn streams_of_their_own_spare_what_is_asked_for_after_an_object_the_losses_of_ot
             "page = {{ objects = [\"5kB\", \"150kB after 1\"{chain}], frame = \"1448B\", think = \"1s\" }}"
         );
         let study = run(&quiet(lossy, &format!("[[flows]]\ncount = 40\n{more}{page}\n"), "120s"), 3).study;
-        study.completions.iter().find(|c| c.group.is_none()).unwrap().time_ms.mean
+        study.completions.iter().find(|c| c.group.is_none()).unwrap().time_ms.as_ref().unwrap().mean
     };
     let (one, streams) = (mean(""), mean("protocol = \"quic\"\n"));
     // 25 round trips at the least; in one stream a loss of the large object is one more for the chain.

@@ -291,7 +291,7 @@ fn explained(error: client::Error) -> Failure {
     let remedy = match cause(&error) {
         Some(NO_SESSION | NO_ASSOCIATION) => {
             ". Remedy: it has ended there, as the user plane was started anew or nobody answered its heartbeats for \
-             `n4.hold`: add it again, with --hold"
+             `n4.hold`: `weir upf session delete` it, and add it again, with --hold"
         }
         Some(RULE_FAILURE) => {
             ". Remedy: the address of the user equipment or the tunnel may be another session's, or the user plane has no \
@@ -319,7 +319,8 @@ fn add(
     for session in wanted {
         if kept.sessions.iter().any(|other| other.name == session.name) {
             let told = format!(
-                "session {:?} is there already. Remedy: give it another name, or `weir upf session change` it",
+                "session {:?} is there already. Remedy: give it another name, `weir upf session change` it, or, if it has ended \
+                 there, `delete` it first",
                 session.name
             );
             return Err(Failure::Input(told));
