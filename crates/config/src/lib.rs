@@ -80,7 +80,7 @@ pub use changes::{Changed, values};
 pub use document::{Document, MAX_FILE_BYTES};
 pub use embedded::Embedded;
 pub use end_host::{EndHost, Pacing, Recovery};
-pub use entitlements::{Customer, Site};
+pub use entitlements::{Customer, OwnPolicy, Site, WrongKey};
 pub use errors::{Error, Errors, MAX_PROBLEMS};
 pub use experiment::{Axis, MAX_POINT_VALUES, MAX_POINTS, MAX_SAMPLES, Path, Point, Run, Scenario, Sweep};
 pub use flows::{Class, Direction, EcnUse, FlowGroup, IpVersion, Pairs, Protocol, Rtt};

@@ -29,6 +29,11 @@ pub struct DirectionChange {
 }
 
 impl DirectionChange {
+    /// Plans alone, if there are some.
+    pub(crate) fn of_plans(plans: Option<Made>) -> DirectionChange {
+        DirectionChange { plans, ..DirectionChange::default() }
+    }
+
     /// The parameters of the algorithm, if they change.
     pub(crate) fn params<P: 'static>(&self) -> Option<&P> {
         let params = self.params.as_ref()?.downcast_ref();
@@ -156,6 +161,11 @@ impl Change {
     /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.directions.iter().all(DirectionChange::is_empty) && self.keep_forwarding.is_none()
+    }
+
+    /// Whether the policy of a direction changes.
+    pub fn moves_policies(&self) -> bool {
+        self.directions.iter().any(|direction| direction.policy.is_some())
     }
 
     /// What is to be known of it, beside what changes.

@@ -62,7 +62,7 @@ fn numbers(a: Option<f64>, b: Option<f64>) -> Ordering {
     }
 }
 
-const COLUMNS: [(&str, Column); 12] = [
+const COLUMNS: [(&str, Column); 13] = [
     ("name", |a, b| a.name.cmp(&b.name)),
     ("rate_bps", |a, b| numbers(a.rate_bps, b.rate_bps)),
     ("delivered_bps", |a, b| a.delivered_bps.total_cmp(&b.delivered_bps)),
@@ -74,6 +74,7 @@ const COLUMNS: [(&str, Column); 12] = [
     ("delay_max_ms", |a, b| a.delay_max_ms.total_cmp(&b.delay_max_ms)),
     ("rtt_ms", |a, b| numbers(a.rtt_ms, b.rtt_ms)),
     ("outcome", |a, b| numbers(a.outcome, b.outcome)),
+    ("setpoint_ms", |a, b| numbers(a.setpoint_ms, b.setpoint_ms)),
     ("backlog_bytes", |a, b| a.backlog_bytes.cmp(&b.backlog_bytes)),
 ];
 

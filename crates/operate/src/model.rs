@@ -230,6 +230,12 @@ pub struct UserStatus {
     pub outcome: Option<f64>,
     /// Bytes that wait.
     pub backlog_bytes: u64,
+    /// Delay set point in ms, where its algorithm has one.
+    #[serde(default)]
+    pub setpoint_ms: Option<f64>,
+    /// The policy by which its set point moves, where it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyStatus>,
 }
 
 /// Customers that were asked for.

@@ -166,6 +166,11 @@ impl Controlled for Asked<'_> {
             }
             _ => None,
         };
+        let read = match (read, &run.customers) {
+            // What the policy of a customer does not say is as in that of its direction.
+            (None, Some(customers)) if change.moves_policies() => customers.under(&config)?,
+            (read, _) => read,
+        };
         let change = match &read {
             Some(read) => change.with_plans(&read.plans),
             None => change,

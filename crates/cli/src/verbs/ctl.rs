@@ -544,8 +544,18 @@ fn text(all: &[&Status]) -> String {
 }
 
 /// Columns of customers.
-const USER_COLUMNS: [&str; 9] =
-    ["customer", "Mbit/s", "delivered", "delay ms", "most ms", "discarded", "marks", "RTT ms", "outcome %"];
+const USER_COLUMNS: [&str; 10] = [
+    "customer",
+    "Mbit/s",
+    "delivered",
+    "delay ms",
+    "longest ms",
+    "set point",
+    "discarded",
+    "marks",
+    "RTT ms",
+    "outcome %",
+];
 
 fn user_row(user: &UserStatus) -> Vec<String> {
     vec![
@@ -554,6 +564,7 @@ fn user_row(user: &UserStatus) -> Vec<String> {
         format!("{:.1}", user.delivered_bps / 1e6),
         user.delay_mean_ms.map_or("-".into(), |ms| format!("{ms:.2}")),
         format!("{:.2}", user.delay_max_ms),
+        user.setpoint_ms.map_or("-".into(), |ms| format!("{ms:.2}")),
         user.dropped_packets.to_string(),
         user.marked_packets.to_string(),
         user.rtt_ms.map_or("-".into(), |ms| format!("{ms:.1}")),

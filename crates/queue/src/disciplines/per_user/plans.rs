@@ -10,6 +10,7 @@
 //! whole.
 
 use super::PerUser;
+use super::own::own_of;
 use crate::Shaper;
 use crate::rounds::{Over, Rounds, Turn};
 use std::cmp::Reverse;
@@ -249,6 +250,8 @@ pub struct UserNow {
     pub waiting: u32,
     /// The rate that it is held to.
     pub rate: Option<Rate>,
+    /// The delay set point of its algorithm, where that has one.
+    pub setpoint: Option<Duration>,
     /// The round-trip time between the queue and the user that was measured last, where somebody does.
     pub rtt: Option<Duration>,
 }
@@ -409,8 +412,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     /// A user gets what its plan says.
     pub(super) fn entitle(&mut self, at: usize) {
         let Some(entitled) = &mut self.entitled else { return };
-        // Those without a place are no customers.
-        let plan = if at == self.users.len() - 1 { Plan::default() } else { entitled.plans.of(self.users[at].key) };
+        let plan = entitled.plans.of(self.users[at].key);
         let account = &mut entitled.accounts[at];
         (account.site, account.is_exempt) = (plan.site.map_or(0, |site| site + 1), plan.is_exempt);
         if let Some(paces) = &mut self.paces {
@@ -488,8 +490,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     pub(super) fn told(&mut self, from: usize, into: &mut [UserNow]) -> usize {
         let Some(entitled) = &mut self.entitled else { return 0 };
         let places = self.used.saturating_sub(from).min(into.len());
+        let of_all = self.guide.setpoint();
         for (at, told) in (from..).zip(&mut into[..places]) {
-            let user = &self.users[at];
+            let user = &mut self.users[at];
+            let given = own_of(&mut self.own, user.key).map_or(of_all, |own| own.setpoint());
+            let setpoint = given.or_else(|| user.line.aqm.setpoint().map(|setpoint| setpoint.get()));
             let of_flows = match (&self.sets, user.set) {
                 (Some(sets), Some(set)) => sets.look(set as usize).backlog(),
                 _ => Bytes::ZERO,
@@ -507,6 +512,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
                 backlog: user.line.backlog + of_flows + beside,
                 waiting: self.turns[at].waiting,
                 rate: self.paces.as_ref().and_then(|paces| paces.rate(at)),
+                setpoint,
                 rtt: None,
             };
         }
