@@ -366,6 +366,9 @@ impl Metrics {
         out.counters("user_marked_packets", "Packets of a customer that were marked CE", None, marks)?;
         let delay = self.of_users(|user| user.delay_mean_ms.map(|ms| ms / 1e3));
         out.gauges("user_delay_mean", "Mean queueing delay of a customer", Some(Unit::Seconds), delay)?;
+        let delay = self.of_users(|user| user.delay_p95_ms.map(|ms| ms / 1e3));
+        let about = "95th percentile of the queueing delay of a customer since the look before";
+        out.gauges("user_delay_p95", about, Some(Unit::Seconds), delay)?;
         let rtt = self.of_users(|user| user.rtt_ms.map(|ms| ms / 1e3));
         out.gauges("user_rtt", "Round-trip time between the link and a customer", Some(Unit::Seconds), rtt)?;
         let outcome = self.of_users(|user| user.outcome);

@@ -223,6 +223,10 @@ pub struct UserStatus {
     pub delay_mean_ms: Option<f64>,
     /// The longest since the look before, in ms.
     pub delay_max_ms: f64,
+    /// 95th percentile of the queueing delay since the look before in ms, up to a quarter too large; none
+    /// where nothing was delivered.
+    #[serde(default)]
+    pub delay_p95_ms: Option<f64>,
     /// The last round-trip time behind the link that was measured in what passes, in ms; none where the
     /// direction does not look into packets (`upstream`).
     pub rtt_ms: Option<f64>,

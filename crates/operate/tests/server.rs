@@ -441,6 +441,7 @@ fn whole() -> Status {
         name: "Meyer, \"J.\"".into(),
         rate_bps: Some(5e6),
         delay_mean_ms: Some(1.5),
+        delay_p95_ms: Some(4.5),
         rtt_ms: Some(12.5),
         outcome: Some(0.875),
         ..weir_operate::UserStatus::default()
@@ -575,6 +576,7 @@ fn every_metric_is_named_and_typed_by_the_conventions() {
     let open = metrics::openmetrics(&[whole()], false);
     for line in [
         "weir_user_outcome_ratio{direction=\"a_to_b\",user=\"Meyer, \\\"J.\\\"\"} 0.875",
+        "weir_user_delay_p95_seconds{direction=\"a_to_b\",user=\"Meyer, \\\"J.\\\"\"} 0.0045",
         "weir_link_arrived_marked_packets_total{direction=\"a_to_b\"} 7",
         "weir_link_filtered_acknowledgements_total{direction=\"a_to_b\"} 3",
         "weir_sense_sent_probes_total{direction=\"a_to_b\"} 10",

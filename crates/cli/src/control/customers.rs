@@ -390,6 +390,7 @@ impl Look {
             marked_packets: now.marked,
             delay_mean_ms: (since.packets > 0).then(|| since.delays.as_millis_f64() / since.packets as f64),
             delay_max_ms: now.delay_max.as_millis_f64(),
+            delay_p95_ms: now.delay_p95.map(|delay| delay.as_millis_f64()),
             rtt_ms: now.rtt.map(|rtt| rtt.as_millis_f64()),
             outcome: since.outcome(&self.needs, now),
             backlog_bytes: now.backlog.get(),

@@ -544,11 +544,12 @@ fn text(all: &[&Status]) -> String {
 }
 
 /// Columns of customers.
-const USER_COLUMNS: [&str; 10] = [
+const USER_COLUMNS: [&str; 11] = [
     "customer",
     "Mbit/s",
     "delivered",
     "delay ms",
+    "95 % ms",
     "longest ms",
     "set point",
     "discarded",
@@ -563,6 +564,7 @@ fn user_row(user: &UserStatus) -> Vec<String> {
         user.rate_bps.map_or("-".into(), |bps| format!("{:.1}", bps / 1e6)),
         format!("{:.1}", user.delivered_bps / 1e6),
         user.delay_mean_ms.map_or("-".into(), |ms| format!("{ms:.2}")),
+        user.delay_p95_ms.map_or("-".into(), |ms| format!("{ms:.2}")),
         format!("{:.2}", user.delay_max_ms),
         user.setpoint_ms.map_or("-".into(), |ms| format!("{ms:.2}")),
         user.dropped_packets.to_string(),

@@ -431,7 +431,7 @@ function rows(s) {
   const customer = (direction, u, queue) => ({
     name: u.name, what: "customer, " + direction + (queue ? "" : ", idle"), rate: u.rate_bps, bps: u.delivered_bps,
     used: u.rate_bps ? u.delivered_bps / u.rate_bps : null, delay: u.delay_mean_ms, drops: u.dropped_packets, marks: u.marked_packets,
-    rtt: u.rtt_ms, outcome: u.outcome, set: u.setpoint_ms,
+    rtt: u.rtt_ms, outcome: u.outcome, set: u.setpoint_ms, p95: u.delay_p95_ms,
   });
   // The status has those with the highest rates; of others the program is asked.
   const found = state.asked.words && state.asked.words === name() ? state.asked.customers : null;

@@ -298,7 +298,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             lanes.reset(at);
         }
         if let Some(entitled) = &mut self.entitled {
-            *entitled.account(at) = plans::Account::default();
+            entitled.begin(at);
         }
         self.entitle(at);
     }
@@ -743,7 +743,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         self.turns[at].charge(packet.len);
         if let Some(entitled) = &mut self.entitled {
             entitled.sent(at, now, packet.arrived, packet.len);
-            entitled.account(at).sent(packet.len, sojourn, is_marked);
+            entitled.counted(at, packet.len, sojourn, is_marked);
         }
         if let Some(paces) = &mut self.paces {
             paces.sent(at, now, packet.arrived, packet.len);
