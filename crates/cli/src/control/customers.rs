@@ -444,7 +444,7 @@ mod tests {
     use super::*;
     use weir_aqm::Algorithm;
     use weir_aqm::algorithms::codel::{self, CoDel};
-    use weir_queue::{Limits, Managed, PerUser, Plan, Plans, Setup, per_user};
+    use weir_queue::{Discipline, Limits, Managed, PerUser, Plan, Plans, Setup, per_user};
     use weir_units::{Bytes, Rate, Time};
 
     /// So many customers, of whom each has an address.
@@ -527,7 +527,19 @@ mod tests {
         assert!((0..count).all(|key| queue.admit(Time::ZERO, key)));
         let (mut asked, mut settled) = (Duration::MAX, Duration::MAX);
         let mut rows = vec![UserNow::default(); AT_ONCE];
+        let mut now = Time::ZERO;
         for look in 1..8u64 {
+            // Each has sent a packet since the last look.
+            for user in 0..count {
+                let mut none = |_: &weir_aqm::Packet, (), _| panic!("there is room");
+                let hosts = weir_queue::Hosts { sender: user, receiver: user };
+                let len = Bytes::new(1000);
+                let arrival =
+                    weir_queue::Arrival { len, flow: user, hosts, ecn: weir_aqm::Ecn::NotEct, nqb: false };
+                queue.enqueue(now, arrival, (), &mut none);
+                now += weir_units::Duration::from_micros(5);
+                assert!(queue.dequeue(now, &mut none).is_some());
+            }
             let begun = busy();
             let mut all: Vec<UserNow> = std::mem::take(&mut customers.spare);
             all.clear();

@@ -11,10 +11,11 @@
 
 use super::PerUser;
 use super::own::own_of;
-use crate::{Shaper, Sojourns};
+use crate::{Shaper, Sojourns, memory};
 use crate::rounds::{Over, Rounds, Turn};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::iter::repeat_n;
 use weir_aqm::{Aqm, Guide};
 use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
 
@@ -32,6 +33,9 @@ pub struct Plan {
     /// Whether its packets pass the algorithm by.
     pub is_exempt: bool,
 }
+
+/// Users whose memory is asked for before they are told.
+const ASKED_AHEAD: usize = 8;
 
 /// A turn of a site at the link.
 const TURN: i64 = 1;
@@ -307,8 +311,8 @@ impl Entitlements {
     pub fn new(places: usize, catch_up: Duration) -> Entitlements {
         Entitlements {
             plans: Plans::new(Vec::new(), &[]),
-            accounts: vec![Account::default(); places].into(),
-            sojourns: vec![Sojourns::default(); places].into(),
+            accounts: memory::array(repeat_n(Account::default(), places)),
+            sojourns: memory::array(repeat_n(Sojourns::default(), places)),
             catch_up,
         }
     }
@@ -327,6 +331,13 @@ impl Entitlements {
     pub fn counted(&mut self, at: usize, len: Bytes, sojourn: Duration, is_marked: bool) {
         self.accounts[at].sent(len, sojourn, is_marked);
         self.sojourns[at].note(sojourn);
+    }
+
+    /// Asks for the memory of what is told of a place.
+    #[inline]
+    fn ask(&self, at: usize) {
+        memory::soon(&self.accounts[at]);
+        memory::lines_soon(&self.sojourns[at], 2);
     }
 
     /// A place has a new user, who has sent nothing.
@@ -510,6 +521,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         let places = self.used.saturating_sub(from).min(into.len());
         let of_all = self.guide.setpoint();
         for (at, told) in (from..).zip(&mut into[..places]) {
+            // Of many users most are in no cache.
+            if let Some(user) = self.users.get(at + ASKED_AHEAD) {
+                memory::lines_soon(user, 2);
+                entitled.ask(at + ASKED_AHEAD);
+            }
             let user = &mut self.users[at];
             let given = own_of(&mut self.own, user.key).map_or(of_all, |own| own.setpoint());
             let setpoint = given.or_else(|| user.line.aqm.setpoint().map(|setpoint| setpoint.get()));
