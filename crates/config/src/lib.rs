@@ -20,6 +20,7 @@
 
 #[macro_use]
 mod schema;
+mod alarms;
 mod applications;
 mod aqm_config;
 mod axes;
@@ -73,6 +74,7 @@ mod tree;
 mod upf_config;
 mod variation;
 
+pub use alarms::AlarmsConfig;
 pub use applications::{Codec, CodecFacts, Game, GameSide, Objects, Page, PageEntry, Realtime, Video, Voice};
 pub use aqm_config::AqmConfig;
 pub use capacity::{Capacity, CapacitySince};

@@ -539,6 +539,11 @@ fn text(all: &[&Status]) -> String {
         status.directions.iter().for_each(|direction| text.push_str(&users(direction)));
         let problems = status.readiness().problems;
         text.push_str(&problems.iter().map(|why| format!("\n{}: {why}", status.title)).collect::<String>());
+        let alarms = status.alarms.iter().filter(|one| one.is_raised && !problems.contains(&one.why));
+        for one in alarms {
+            let since_s = one.since_s.unwrap_or_default();
+            text.push_str(&format!("\n{}: alarm for {since_s:.0} s: {}", status.title, one.text()));
+        }
     }
     text
 }

@@ -185,6 +185,9 @@ function problems(s) {
   const all = s.ports.filter((p) => !p.is_up).map((p) => p.name + " is down or has no carrier");
   if (s.silent_s > 3) all.push("the packet loop told nothing for " + span(s.silent_s) + ": the kernel forwards past the queues");
   if (s.is_draining) all.push("it ends");
+  const raised = (s.alarms || []).filter((a) => a.is_raised && !all.includes(a.why));
+  const of = (a) => a.direction || a.port ? " of " + (a.direction || a.port) : "";
+  all.push(...raised.map((a) => `alarm ${a.alarm}${of(a)}: ${a.why}`));
   const text = all.join("\n");
   if ($("problems").dataset.text === text) return;
   $("problems").dataset.text = text;
