@@ -1,7 +1,7 @@
 //! What may stand above the algorithms of a queue: steering, or nothing.
 
 use crate::{Aqm, Moment, Packet, Verdict, View};
-use weir_units::Time;
+use weir_units::{Duration, Time};
 
 /// Sees every question that a queue asks its algorithm, and may change the algorithm before it answers.
 ///
@@ -53,6 +53,11 @@ pub trait Guide<A: Aqm> {
     /// The wakeup that the algorithm asked for.
     fn on_wakeup(&mut self, aqm: &mut A, m: &Moment) {
         aqm.on_wakeup(m);
+    }
+
+    /// The set point that its algorithms get before they are asked; `None` where they keep their own.
+    fn setpoint(&self) -> Option<Duration> {
+        None
     }
 
     /// Shows inner variables by name.
@@ -120,6 +125,10 @@ impl<A: Aqm, G: Guide<A>> Guide<A> for Option<G> {
             Some(guide) => guide.on_wakeup(aqm, m),
             None => aqm.on_wakeup(m),
         }
+    }
+
+    fn setpoint(&self) -> Option<Duration> {
+        self.as_ref().and_then(Guide::setpoint)
     }
 
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {

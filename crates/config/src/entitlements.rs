@@ -1,8 +1,12 @@
 //! What users of a scenario's link are entitled to: the plans of `weir run`, tried in the simulator.
 
+use crate::aqm_config::AqmConfig;
 use crate::limits::{FASTEST, MAX_FLOWS, SLOWEST};
 use crate::names::{NAME, name_allowed};
-use crate::schema::{Check, Range, absent, or, required, such, within};
+use crate::policy_config::PolicyConfig;
+use crate::queue_config::QueueConfig;
+use crate::schema::{Check, Flat, Range, absent, or, required, such, within};
+use weir_aqm::{Share, Value};
 use weir_units::{Bytes, Duration, Rate};
 
 section! {
@@ -21,8 +25,75 @@ section! {
             "that of all",
             within(Duration::from_nanos(10_000), Duration::from_secs(10))
         );
+        /// Its policy, where that is not the one of all.
+        policy: OwnPolicy = Flat;
         /// Whether its packets pass the algorithm by.
         exempt: bool = or(false, Range::Any);
+    }
+}
+
+section! {
+    /// How the policy of a customer differs from that of its direction.
+    pub struct OwnPolicy {
+        /// Utilization of its rate below which its set point is raised. With this key or `target_max` the
+        /// customer has a steering law of its own, which looks at its queue alone; what it does not say is as
+        /// in the `policy` of the direction, which must be there.
+        utilization_low: Option<Share> = absent("that of `policy`", within(Share(0.0), Share(1.0)));
+        /// Its largest set point, so the most queueing delay that its throughput may cost.
+        target_max: Option<Duration> = absent(
+            "that of `policy`",
+            within(Duration::from_micros(1), Duration::from_secs(10))
+        );
+    }
+}
+
+impl Check for OwnPolicy {}
+
+/// A key that is wrong, the problem and the remedy.
+pub type WrongKey = (&'static str, String, String);
+
+impl OwnPolicy {
+    /// The keys that are given, with their values.
+    fn given(&self) -> impl Iterator<Item = (&'static str, Value)> {
+        let low = self.utilization_low.map(|share| ("utilization_low", Value::Share(share)));
+        let most = self.target_max.map(|delay| ("target_max", Value::Duration(delay)));
+        low.into_iter().chain(most)
+    }
+
+    /// The policy of the customer where that of its direction is this; `None` where it has none of its own.
+    pub fn over(&self, policy: &PolicyConfig) -> Option<PolicyConfig> {
+        self.given().next()?;
+        Some(self.given().fold(policy.clone(), |policy, (name, value)| policy.with(name, value)))
+    }
+
+    /// What is wrong with it in a direction that is like this; `rate` is what the customer is held to there,
+    /// and the key that says so.
+    pub fn wrong_in(
+        &self,
+        policy: Option<&PolicyConfig>,
+        aqm: Option<&AqmConfig>,
+        queue: &QueueConfig,
+        (rate_key, rate): (&str, Option<Rate>),
+    ) -> Option<WrongKey> {
+        let (first, _) = self.given().next()?;
+        let (Some(policy), Some(aqm)) = (policy, aqm) else {
+            let remedy = "give the direction a `policy`, or the customer a `target` instead";
+            return Some((first, "differs from a policy, and there is none".into(), remedy.into()));
+        };
+        if rate.is_none() {
+            let remedy = format!("give `{rate_key}`, or leave it out");
+            return Some((first, "needs a rate, of which its utilization is a share".into(), remedy));
+        }
+        let own = self.over(policy)?;
+        if let Err(error) = own.policy().validate() {
+            let is_given = |name: &&str| self.given().any(|(given, _)| given == *name);
+            let key = [error.small.0, error.large.0].into_iter().find(is_given).unwrap_or(first);
+            let told = error.to_string();
+            let (problem, remedy) = told.split_once(": ").unwrap_or((&told, "change one of the two"));
+            return Some((key, problem.into(), remedy.into()));
+        }
+        let wrong = own.cannot_steer(aqm, queue)?;
+        Some((first, wrong.problem, wrong.remedy))
     }
 }
 

@@ -20,6 +20,7 @@
 
 #[macro_use]
 mod schema;
+mod alarms;
 mod applications;
 mod aqm_config;
 mod axes;
@@ -73,6 +74,7 @@ mod tree;
 mod upf_config;
 mod variation;
 
+pub use alarms::AlarmsConfig;
 pub use applications::{Codec, CodecFacts, Game, GameSide, Objects, Page, PageEntry, Realtime, Video, Voice};
 pub use aqm_config::AqmConfig;
 pub use capacity::{Capacity, CapacitySince};
@@ -80,7 +82,7 @@ pub use changes::{Changed, values};
 pub use document::{Document, MAX_FILE_BYTES};
 pub use embedded::Embedded;
 pub use end_host::{EndHost, Pacing, Recovery};
-pub use entitlements::{Customer, Site};
+pub use entitlements::{Customer, OwnPolicy, Site, WrongKey};
 pub use errors::{Error, Errors, MAX_PROBLEMS};
 pub use experiment::{Axis, MAX_POINT_VALUES, MAX_POINTS, MAX_SAMPLES, Path, Point, Run, Scenario, Sweep};
 pub use flows::{Class, Direction, EcnUse, FlowGroup, IpVersion, Pairs, Protocol, Rtt};

@@ -3,12 +3,13 @@
 mod csv;
 
 use crate::document::Document;
+use crate::entitlements::OwnPolicy;
 use crate::errors::{Errors, Wrong};
 use crate::limits::{FASTEST, SLOWEST};
 use crate::problems::Problems;
 use crate::schema::{
-    Check, Here, OPTIONAL_TABLES, Printer, Range, Scalar, Section, absent, list, or, reference, required,
-    such, within,
+    Check, Flat, Here, OPTIONAL_TABLES, Printer, Range, Scalar, Section, absent, list, or, reference,
+    required, such, within,
 };
 use crate::sense_config::parsed;
 use crate::tree::Node;
@@ -137,6 +138,8 @@ section! {
             "that of all",
             within(Duration::from_nanos(10_000), Duration::from_secs(10))
         );
+        /// Its policy, where that is not the one of all.
+        policy: OwnPolicy = Flat;
         /// Whether its packets pass the algorithm by: they are neither marked nor dropped but for lack of
         /// room.
         exempt: bool = or(false, Range::Any);

@@ -89,12 +89,23 @@ impl PolicyConfig {
     /// at the place of reading.
     pub(crate) fn check_with(&mut self, aqm: &AqmConfig, queue: &QueueConfig, here: &Here, p: &mut Problems) {
         self.take_floor(aqm.raise_floor());
-        let trial = Trial { aqm, queue, policy: self };
-        if let Some(Err(error)) = weir_queue::visit(&queue.discipline, trial)
-            && let Some(wrong) = cannot_steer(&aqm.name, &error)
-        {
+        if let Some(wrong) = self.cannot_steer(aqm, queue) {
             p.add(&here.table.place_of("policy"), &here.key("policy"), wrong);
         }
+    }
+
+    /// Why it cannot steer that algorithm, if it cannot.
+    pub(crate) fn cannot_steer(&self, aqm: &AqmConfig, queue: &QueueConfig) -> Option<Wrong> {
+        let trial = Trial { aqm, queue, policy: self };
+        let error = weir_queue::visit(&queue.discipline, trial)?.err()?;
+        cannot_steer(&aqm.name, &error)
+    }
+
+    /// The same with another value for a parameter.
+    pub(crate) fn with(mut self, parameter: &'static str, value: Value) -> PolicyConfig {
+        let slot = self.settings.iter_mut().find(|(name, _)| *name == parameter);
+        slot.into_iter().for_each(|(_, setting)| *setting = value);
+        self
     }
 
     /// Warns of a set point that was written and is not used, because steering starts with its own.

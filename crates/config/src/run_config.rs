@@ -1,5 +1,6 @@
 //! A configuration of `weir run`: a link between two real ports.
 
+use crate::alarms::AlarmsConfig;
 use crate::experiment::check_sample;
 use crate::limits::MAX_DURATION;
 use crate::link::{Channel, Upstream};
@@ -35,6 +36,9 @@ section! {
         run: RunOptions = OneTable;
         /// What happens when the packet loop is stuck.
         fail_open: FailOpen = OneTable;
+        /// When alarms are raised. The time of an alarm runs up while its condition holds and down while it
+        /// does not; at what is said here it is raised, and at zero it is cleared.
+        alarms: AlarmsConfig = OneTable;
     }
 }
 

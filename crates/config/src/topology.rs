@@ -234,7 +234,18 @@ impl Link {
             }
             if customer.target.is_some() && self.policy.is_some() {
                 let problem = "does not go with `policy`, which moves the set points of all";
-                wrong("target", problem.into(), "remove one of the two".into());
+                let remedy = "remove one of the two, or say `target_max`";
+                wrong("target", problem.into(), remedy.into());
+            }
+            let (policy, aqm) = (self.policy.as_ref(), self.aqm.as_ref());
+            let polled = self.steering.polls().and(customer.policy.over(&PolicyConfig::default()));
+            if let Some((key, problem, remedy)) =
+                customer.policy.wrong_in(policy, aqm, &self.queue, ("rate", customer.rate))
+            {
+                wrong(key, problem, remedy);
+            } else if polled.is_some() {
+                let problem = "is held packet by packet, and counters steer this queue";
+                wrong("target_max", problem.into(), "say `steered_by = \"packet\"`".into());
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::impairments::{Impairments, Line, Steps};
 use crate::meter::{Meter, Standing};
 use crate::pipe::{Direction, Longest, PacedFrame, Pipe, Shape, Works, changing};
 use crate::service::Service;
+use crate::steering::{Moves, Steering, exchange};
 use crate::upstream::{Observer, ObserverSetup, RttSample};
 use rtrb::Producer;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -16,7 +17,6 @@ use weir_config::{AqmConfig, Capacity, Channel, Trace, Upstream, Variation};
 use weir_measure::Settled;
 use weir_measure::{Status, Window};
 use weir_queue::{Fifos, Limits, Managed, OfItsOwn, OverAny, Shaper};
-use weir_steer::{Helm, Move, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::flow_hash::{Hashing, Users};
 
@@ -192,7 +192,6 @@ pub(crate) struct Assemble<'a> {
 }
 
 type Built = Result<Box<dyn Pipe>, Error>;
-type Steering = Helm<SteeringLaw, Moves>;
 
 impl Assemble<'_> {
     pub(crate) fn run(self) -> Built {
@@ -281,18 +280,25 @@ fn steered<Q: Managed<PacedFrame, Guide = Steering>>(queue: &mut Q, now: Time) -
 }
 
 /// An algorithm that a discipline brings with it has no parameters that change while it runs.
-fn keep<Q>(_queue: &mut Q, _now: Time, _change: &DirectionChange) {}
+fn keep<Q>(_queue: &mut Q, _now: Time, _change: &mut DirectionChange) {}
 
 fn keep_steered<Q: Managed<PacedFrame, Guide = Steering>>(
     queue: &mut Q,
-    _now: Time,
-    change: &DirectionChange,
+    now: Time,
+    change: &mut DirectionChange,
 ) {
     change.steer(queue.guide_mut());
+    if let (Some(made), Some(own)) = (&mut change.plans, queue.own_guides()) {
+        exchange(now, own, &mut made.guides);
+    }
 }
 
 /// Algorithms begin anew where their parameters change.
-fn renew<A: Algorithm, Q: Managed<PacedFrame, Aqm = A>>(queue: &mut Q, now: Time, change: &DirectionChange) {
+fn renew<A: Algorithm, Q: Managed<PacedFrame, Aqm = A>>(
+    queue: &mut Q,
+    now: Time,
+    change: &mut DirectionChange,
+) {
     if let Some(params) = change.params::<A::Params>() {
         queue.set_aqm(A::new(params, now));
     }
@@ -302,20 +308,8 @@ fn renew<A: Algorithm, Q: Managed<PacedFrame, Aqm = A>>(queue: &mut Q, now: Time
 fn renew_steered<A: Algorithm, Q: Managed<PacedFrame, Aqm = A, Guide = Steering>>(
     queue: &mut Q,
     now: Time,
-    change: &DirectionChange,
+    change: &mut DirectionChange,
 ) {
     renew(queue, now, change);
-    change.steer(queue.guide_mut());
-}
-
-/// Passes the moves of the set point on to whoever reads them.
-pub(crate) struct Moves {
-    pub ring: Producer<Move>,
-    pub lost: u64,
-}
-
-impl weir_steer::Observer for Moves {
-    fn moved(&mut self, m: &Move) {
-        self.lost += u64::from(self.ring.push(*m).is_err());
-    }
+    keep_steered(queue, now, change);
 }

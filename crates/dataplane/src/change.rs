@@ -29,6 +29,11 @@ pub struct DirectionChange {
 }
 
 impl DirectionChange {
+    /// Plans alone, if there are some.
+    pub(crate) fn of_plans(plans: Option<Made>) -> DirectionChange {
+        DirectionChange { plans, ..DirectionChange::default() }
+    }
+
     /// The parameters of the algorithm, if they change.
     pub(crate) fn params<P: 'static>(&self) -> Option<&P> {
         let params = self.params.as_ref()?.downcast_ref();
@@ -158,6 +163,11 @@ impl Change {
         self.directions.iter().all(DirectionChange::is_empty) && self.keep_forwarding.is_none()
     }
 
+    /// Whether the policy of a direction changes.
+    pub fn moves_policies(&self) -> bool {
+        self.directions.iter().any(|direction| direction.policy.is_some())
+    }
+
     /// What is to be known of it, beside what changes.
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -168,8 +178,12 @@ impl Change {
 fn built_from(changed: &[Changed]) -> Vec<NeedsRestart> {
     let is_of_direction = |key: &str| DIRECTIONS.iter().any(|name| key.starts_with(&format!("{name}.")));
     let other = changed.iter().map(|changed| &changed.key);
-    // By what customers' quality of outcome is measured is nothing to the packet loop.
-    let is_free = |key: &str| key == "fail_open.keep_forwarding" || key.starts_with("users.outcome.");
+    // By what customers' quality of outcome is measured, and when alarms are raised, is nothing to the packet
+    // loop.
+    let is_free = |key: &str| {
+        key == "fail_open.keep_forwarding"
+            || ["users.outcome.", "alarms."].iter().any(|table| key.starts_with(table))
+    };
     let other = other.filter(|key| !is_of_direction(key) && !is_free(key));
     let why = "the ports, the packet loop and its results are built with it";
     other.map(|key| NeedsRestart { key: key.clone(), why }).collect()

@@ -4,10 +4,13 @@
 //! up by one binary search, in time that the number of customers bounds. Keys of customers are numbers from 0
 //! on, those of others have the highest bit set, so that nobody is taken for a customer.
 
-use std::collections::HashMap;
+use crate::steering::{Steering, of_customers};
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use weir_config::{CustomerPlan, IpNetwork, PlansFile, RunConfig, SitePlan};
-use weir_queue::{Plan, Plans, UserKey};
+use std::sync::Arc;
+use weir_config::{CustomerPlan, IpNetwork, PlansFile, PolicyConfig, RunConfig, SitePlan};
+use weir_queue::{OwnGuides, Plan, Plans, UserKey};
+use weir_steer::Policy;
 use weir_units::Rate;
 use weir_wire::frame::{Ends, Headers, Kind, ends};
 use weir_wire::vlan;
@@ -20,6 +23,8 @@ const NOBODY: u32 = u32::MAX;
 #[derive(Clone, Debug, Default)]
 pub struct DirectionPlans {
     customers: Vec<Plan>,
+    /// Of those who have one of their own.
+    policies: Arc<BTreeMap<u32, Policy>>,
     sites: Vec<Option<Rate>>,
     networks: Vec<(IpNetwork, u32)>,
     vlans: Vec<(u32, u32)>,
@@ -76,12 +81,14 @@ impl PlanBook {
         self.sites.take(file.sites.iter().map(|site| site.name.as_str()));
         Ok([0, 1].map(|direction| {
             let planned = planned(config, direction)?;
-            Some(self.of(file, &planned))
+            let policy = [&config.a_to_b, &config.b_to_a][direction].policy.as_ref();
+            Some(self.of(file, &planned, policy))
         }))
     }
 
-    fn of(&self, file: &PlansFile, planned: &Planned) -> DirectionPlans {
+    fn of(&self, file: &PlansFile, planned: &Planned, policy: Option<&PolicyConfig>) -> DirectionPlans {
         let mut customers = vec![Plan::default(); self.customers.names.len()];
+        let mut policies = BTreeMap::new();
         let (mut networks, mut vlans) = (Vec::new(), Vec::new());
         let rate = |customer: &CustomerPlan| if planned.is_down { customer.down } else { customer.up };
         for customer in &file.customers {
@@ -93,6 +100,8 @@ impl PlanBook {
                 target: customer.target,
                 is_exempt: customer.exempt,
             };
+            let own = policy.and_then(|policy| customer.policy.over(policy));
+            policies.extend(own.map(|own| (number, own.policy())));
             networks.extend(customer.address.iter().map(|network| (*network, number)));
             vlans.extend((!customer.vlan.is_empty()).then(|| (tags(customer.vlan.iter().copied()), number)));
         }
@@ -100,7 +109,7 @@ impl PlanBook {
         for site in &file.sites {
             sites[self.sites.of[&site.name] as usize] = if planned.is_down { site.down } else { site.up };
         }
-        DirectionPlans { customers, sites, networks, vlans }
+        DirectionPlans { customers, policies: policies.into(), sites, networks, vlans }
     }
 
     /// The name of the customer with this key; `None` of somebody else.
@@ -125,6 +134,11 @@ fn planned(config: &RunConfig, direction: usize) -> Option<Planned> {
 /// What a file of plans asks for that the configuration cannot do.
 fn check(config: &RunConfig, file: &PlansFile) -> Result<(), Vec<String>> {
     let mut wrong = Vec::new();
+    // A customer's own policy is for the directions that have one.
+    let is_steered = (0..2).any(|direction| {
+        let has_policy = [&config.a_to_b, &config.b_to_a][direction].policy.is_some();
+        has_policy && planned(config, direction).is_some()
+    });
     for (direction, name) in ["a_to_b", "b_to_a"].into_iter().enumerate() {
         let channel = [&config.a_to_b, &config.b_to_a][direction];
         let is_down =
@@ -175,8 +189,15 @@ fn check(config: &RunConfig, file: &PlansFile) -> Result<(), Vec<String>> {
             if customer.target.is_some() && channel.policy.is_some() {
                 wrong.push(format!(
                     "key `customers.{at}.target`: the policy of {name} moves the set points of all. Remedy: remove \
-                     `{name}.policy`, or the target"
+                     `{name}.policy`, or say `target_max` in its place"
                 ));
+            }
+            let (policy, aqm) = (channel.policy.as_ref(), channel.aqm.as_ref());
+            if (policy.is_some() || !is_steered)
+                && let Some((key, problem, remedy)) =
+                    customer.policy.wrong_in(policy, aqm, &channel.queue, (word, rate(customer)))
+            {
+                wrong.push(format!("key `customers.{at}.{key}`: {problem} in {name}. Remedy: {remedy}"));
             }
             // The first few say enough.
             if wrong.len() >= WRONG_MAX {
@@ -198,14 +219,25 @@ fn tags(ids: impl Iterator<Item = u32>) -> u32 {
 pub(crate) struct Made {
     /// What the queue holds customers to.
     pub queue: Plans,
+    /// What steers customers with a policy of their own.
+    pub guides: OwnGuides<Steering>,
     /// Whose a packet is.
     pub classes: Classes,
 }
 
 impl DirectionPlans {
+    /// Policies of customers that have one of their own, by the key of the customer.
+    pub fn policies(&self) -> &Arc<BTreeMap<u32, Policy>> {
+        &self.policies
+    }
+
     /// Allocates what packets need.
     pub(crate) fn make(&self) -> Made {
-        Made { queue: Plans::new(self.customers.clone(), &self.sites), classes: Classes::new(self) }
+        Made {
+            queue: Plans::new(self.customers.clone(), &self.sites),
+            guides: of_customers(&self.policies),
+            classes: Classes::new(self),
+        }
     }
 }
 
@@ -323,6 +355,7 @@ impl Classes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_units::Duration;
 
     #[test]
     fn no_tag_one_and_two_are_told_apart() {
@@ -415,6 +448,40 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|key| book.name(key)), [Some("a"), None, Some("c"), Some("d")]);
         book.plans(&config, &file(&text(&[("e", 1), ("c", 3), ("a", 9)]))).unwrap();
         assert_eq!([0, 1, 2, 3, 4].map(|key| book.name(key)), [Some("a"), Some("e"), Some("c"), None, None]);
+    }
+
+    #[test]
+    fn a_policy_of_a_customer_is_that_of_its_direction_but_for_what_it_says() {
+        let customers = |own: &str| {
+            file(&format!(
+                "[[customers]]\nname = \"a\"\naddress = [\"10.0.0.1\"]\ndown = \"1Mbit/s\"\n{own}\n\
+                 [[customers]]\nname = \"b\"\naddress = [\"10.0.0.2\"]\n"
+            ))
+        };
+        let steered = |policy: &str| config(&format!("policy = {{ {policy} }}\n{UP}"));
+        let low = steered("utilization_low = \"70%\"");
+        let plans = PlanBook::default().plans(&low, &customers("target_max = \"9ms\"")).unwrap();
+        let [down, up] = plans.map(|plans| plans.unwrap());
+        let policies: Vec<_> =
+            down.policies().iter().map(|(key, own)| (*key, own.utilization_low.0)).collect();
+        assert_eq!((policies, down.policies()[&0].target_max), (vec![(0, 0.7)], Duration::from_millis(9)));
+        assert_eq!(down.make().guides.len(), 1);
+        assert!(up.policies().is_empty() && up.make().guides.is_empty(), "nothing steers there");
+        let refused = |config: &RunConfig, file: PlansFile| {
+            PlanBook::default().plans(config, &file).unwrap_err().join("\n")
+        };
+        let told = refused(&config(UP), customers("utilization_low = \"90%\""));
+        assert!(
+            told.contains("customers.0.utilization_low") && told.contains("give the direction a"),
+            "{told}"
+        );
+        let told = refused(&low, customers("target_max = \"9us\""));
+        assert!(told.contains("customers.0.target_max") && told.contains("raise target_max"), "{told}");
+        let told = refused(&low, customers("target = \"9ms\""));
+        assert!(told.contains("customers.0.target`") && told.contains("say `target_max`"), "{told}");
+        let idle = "[[customers]]\nname = \"a\"\naddress = [\"10.0.0.1\"]\ntarget_max = \"9ms\"\n";
+        let told = refused(&low, file(idle));
+        assert!(told.contains("customers.0.target_max") && told.contains("give `down`"), "{told}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The packet loop: opens the ports, turns until it is told to stop, and puts everything back.
 
-use crate::assemble::{Assemble, DirectionSetup, Moves};
+use crate::assemble::{Assemble, DirectionSetup};
 use crate::change::{Change, UsersAsked};
 use crate::checksums::{self, ChecksumWatch};
 use crate::clock::clock;
@@ -14,6 +14,7 @@ use crate::pipe::{DirectionNow, Longest, Pipe};
 use crate::ports::{FAIL_AFTER, PortNews, Ports, PortsSetup};
 use crate::processor::Claim;
 use crate::sensing::{Sensing, SensingNow};
+use crate::steering::Moves;
 use crate::upkeep::Chores;
 use crate::upstream::{RttSample, UpstreamNow, note_transports};
 use crate::watch::{self, BypassWatch, LinkWatch, Links};
@@ -1002,7 +1003,7 @@ fn build_pipes(
             // A frame goes out at the other port.
             longest: longest[1 - index],
             meter: Meter::new(origin, measured, &direction.settled, direction.capacity(), sample_ring),
-            moves: Some(Moves { ring: move_ring, lost: 0 }),
+            moves: Some(Moves { ring: Some(move_ring), lost: 0 }),
             rtts: Some(rtt_ring),
             origin,
             measured,

@@ -45,6 +45,7 @@ mod ring;
 mod sensing;
 mod service;
 mod shared_loop;
+mod steering;
 mod survey;
 mod sync;
 mod together;

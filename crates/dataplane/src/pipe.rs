@@ -180,15 +180,19 @@ pub struct Direction<D> {
 pub struct Works<D> {
     /// How the algorithm stands.
     pub standing: fn(&mut D, Time) -> Standing,
-    /// Puts new parameters and a new policy into force.
-    pub change: fn(&mut D, Time, &DirectionChange),
+    /// Puts new parameters and new policies into force.
+    pub change: fn(&mut D, Time, &mut DirectionChange),
 }
 
 impl<D: Managed<PacedFrame>> Direction<D> {
     /// An empty direction.
     pub fn new(mut queue: D, works: Works<D>, mut shape: Shape, meter: Meter, now: Time) -> Self {
-        let classes = shape.plans.take().map(|mut made| {
+        let mut first = DirectionChange::of_plans(shape.plans.take());
+        if first.plans.is_some() {
             queue.make_plans(shape.catch_up);
+            (works.change)(&mut queue, now, &mut first);
+        }
+        let classes = first.plans.map(|mut made| {
             queue.set_plans(&mut made.queue);
             made.classes
         });

@@ -1,7 +1,8 @@
 //! Where whoever runs the program tells how it stands.
 
+use crate::alarms::{Alarms, Limits};
 use crate::customers::Customers;
-use crate::model::{Configuration, Status};
+use crate::model::{AlarmStatus, Configuration, Status};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -14,6 +15,7 @@ struct Shown {
     status: Status,
     configuration: Configuration,
     customers: Customers,
+    alarms: Alarms,
     /// When the status was written.
     at: Option<Instant>,
     /// Whether it ended in order.
@@ -21,10 +23,17 @@ struct Shown {
 }
 
 impl Board {
-    /// Tells how the program stands.
-    pub fn publish(&self, status: Status) {
+    /// Tells how the program stands; the alarms that were raised or cleared by that.
+    pub fn publish(&self, mut status: Status) -> Vec<AlarmStatus> {
         let mut shown = self.lock();
+        let changed = shown.alarms.look(&mut status);
         (shown.status, shown.at) = (status, Some(Instant::now()));
+        changed
+    }
+
+    /// Alarms are raised and cleared by these bounds from now on.
+    pub fn limit_alarms(&self, limits: Limits) {
+        self.lock().alarms.limit(limits);
     }
 
     /// Tells the configuration in force.

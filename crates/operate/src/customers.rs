@@ -62,7 +62,7 @@ fn numbers(a: Option<f64>, b: Option<f64>) -> Ordering {
     }
 }
 
-const COLUMNS: [(&str, Column); 12] = [
+const COLUMNS: [(&str, Column); 14] = [
     ("name", |a, b| a.name.cmp(&b.name)),
     ("rate_bps", |a, b| numbers(a.rate_bps, b.rate_bps)),
     ("delivered_bps", |a, b| a.delivered_bps.total_cmp(&b.delivered_bps)),
@@ -71,9 +71,11 @@ const COLUMNS: [(&str, Column); 12] = [
     ("dropped_packets", |a, b| a.dropped_packets.cmp(&b.dropped_packets)),
     ("marked_packets", |a, b| a.marked_packets.cmp(&b.marked_packets)),
     ("delay_mean_ms", |a, b| numbers(a.delay_mean_ms, b.delay_mean_ms)),
+    ("delay_p95_ms", |a, b| numbers(a.delay_p95_ms, b.delay_p95_ms)),
     ("delay_max_ms", |a, b| a.delay_max_ms.total_cmp(&b.delay_max_ms)),
     ("rtt_ms", |a, b| numbers(a.rtt_ms, b.rtt_ms)),
     ("outcome", |a, b| numbers(a.outcome, b.outcome)),
+    ("setpoint_ms", |a, b| numbers(a.setpoint_ms, b.setpoint_ms)),
     ("backlog_bytes", |a, b| a.backlog_bytes.cmp(&b.backlog_bytes)),
 ];
 

@@ -15,6 +15,7 @@
 //! ```
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+mod alarms;
 mod answers;
 pub mod api;
 mod board;
@@ -28,12 +29,13 @@ mod server;
 mod socket;
 mod what_if;
 
+pub use alarms::{Limits as AlarmLimits, NAMES as ALARMS};
 pub use board::Board;
 pub use customers::{CustomerNetwork, Customers, EachUser, columns};
 pub use model::{
-    Applied, Configuration, ConfigurationChange, CustomerStatus, CustomersFound, Delays, DirectionStatus,
-    Forecast, ForecastPoint, Health, Move, Packets, PolicyStatus, PortStatus, Problem, Refusal, Refused,
-    SensingStatus, Status, UserPlaneStatus, UserStatus, UsersStatus, Valued, WhatIf,
+    AlarmStatus, Applied, Configuration, ConfigurationChange, CustomerStatus, CustomersFound, Delays,
+    DirectionStatus, Forecast, ForecastPoint, Health, Move, Packets, PolicyStatus, PortStatus, Problem,
+    Refusal, Refused, SensingStatus, Status, UserPlaneStatus, UserStatus, UsersStatus, Valued, WhatIf,
 };
 pub use page::VIEWERS_MAX;
 pub use server::{

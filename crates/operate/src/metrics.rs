@@ -4,7 +4,8 @@
 //! with its own label `instance`; one that is of several links says with `link` of which a value is.
 
 use crate::model::{
-    Delays, DirectionStatus, Packets, PortStatus, SensingStatus, Status, UserPlaneStatus, UserStatus,
+    Delays, DirectionStatus, FALLEN_BACK, Packets, PortStatus, SensingStatus, Status, UserPlaneStatus,
+    UserStatus,
 };
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
@@ -130,6 +131,7 @@ impl Collector for Metrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut out = Families(encoder);
         self.program(&mut out)?;
+        self.alarms(&mut out)?;
         self.links(&mut out)?;
         self.queues(&mut out)?;
         self.sensing(&mut out)?;
@@ -140,7 +142,7 @@ impl Collector for Metrics {
 }
 
 /// States of sensing in the order of their numbers.
-const SENSING_STATES: [&str; 4] = ["starting", "sensing", "holding", "fallen back"];
+const SENSING_STATES: [&str; 4] = ["starting", "sensing", "holding", FALLEN_BACK];
 /// Customers at most that are told one by one, in each direction.
 const USERS_MAX: usize = 20;
 
@@ -212,6 +214,18 @@ impl Metrics {
             None,
             ports(|port| port.lost_frames),
         )
+    }
+
+    fn alarms(&self, out: &mut Families<'_>) -> Result<(), Error> {
+        let all = self.statuses().flat_map(|(labels, status)| {
+            status.alarms.iter().map(move |one| {
+                let of = [("direction", &one.direction), ("port", &one.port)];
+                let of = of.into_iter().filter_map(|(name, of)| Some((name, of.as_deref()?)));
+                let own: Labels<'_> = [("alarm", one.alarm.as_str())].into_iter().chain(of).collect();
+                ([&labels[..], &own[..]].concat(), u64::from(one.is_raised))
+            })
+        });
+        out.gauges("alarm", "Whether an alarm is raised", None, all)
     }
 
     /// One value of each direction that has it.
@@ -366,6 +380,9 @@ impl Metrics {
         out.counters("user_marked_packets", "Packets of a customer that were marked CE", None, marks)?;
         let delay = self.of_users(|user| user.delay_mean_ms.map(|ms| ms / 1e3));
         out.gauges("user_delay_mean", "Mean queueing delay of a customer", Some(Unit::Seconds), delay)?;
+        let delay = self.of_users(|user| user.delay_p95_ms.map(|ms| ms / 1e3));
+        let about = "95th percentile of the queueing delay of a customer since the look before";
+        out.gauges("user_delay_p95", about, Some(Unit::Seconds), delay)?;
         let rtt = self.of_users(|user| user.rtt_ms.map(|ms| ms / 1e3));
         out.gauges("user_rtt", "Round-trip time between the link and a customer", Some(Unit::Seconds), rtt)?;
         let outcome = self.of_users(|user| user.outcome);

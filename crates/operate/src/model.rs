@@ -41,6 +41,9 @@ pub struct Status {
     pub ports: Vec<PortStatus>,
     /// Its queues, one for each direction.
     pub directions: Vec<DirectionStatus>,
+    /// What is watched, and what of it is raised.
+    #[serde(default)]
+    pub alarms: Vec<AlarmStatus>,
     /// Whether what its directions would do can be asked for (`/v1/what-if`).
     #[serde(default)]
     pub what_if: bool,
@@ -70,6 +73,35 @@ pub struct UserPlaneStatus {
     pub reports: BTreeMap<String, u64>,
     /// Packets that belong to no session or could not be forwarded, by cause.
     pub discarded: BTreeMap<String, u64>,
+}
+
+/// How an alarm stands.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AlarmStatus {
+    /// Its name, such as `policy_missed`.
+    pub alarm: String,
+    /// The direction that it is of, where it is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
+    /// The port that it is of, where it is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
+    /// Whether it is raised.
+    pub is_raised: bool,
+    /// Seconds since it was, while it is.
+    pub since_s: Option<f64>,
+    /// Why it was raised last, or would be; empty where its condition never held.
+    pub why: String,
+}
+
+impl AlarmStatus {
+    /// What it is, of what, and why.
+    pub fn text(&self) -> String {
+        let of =
+            self.direction.as_ref().or(self.port.as_ref()).map_or(String::new(), |of| format!(" of {of}"));
+        format!("{}{of}: {}", self.alarm, self.why)
+    }
 }
 
 /// How a port stands.
@@ -145,6 +177,9 @@ pub struct DirectionStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sensing: Option<SensingStatus>,
 }
+
+/// What probes are worth when the gateway is silent.
+pub(crate) const FALLEN_BACK: &str = "fallen back";
 
 /// How the probes of a direction stand.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -223,6 +258,10 @@ pub struct UserStatus {
     pub delay_mean_ms: Option<f64>,
     /// The longest since the look before, in ms.
     pub delay_max_ms: f64,
+    /// 95th percentile of the queueing delay since the look before in ms, up to a quarter too large; none
+    /// where nothing was delivered.
+    #[serde(default)]
+    pub delay_p95_ms: Option<f64>,
     /// The last round-trip time behind the link that was measured in what passes, in ms; none where the
     /// direction does not look into packets (`upstream`).
     pub rtt_ms: Option<f64>,
@@ -230,6 +269,12 @@ pub struct UserStatus {
     pub outcome: Option<f64>,
     /// Bytes that wait.
     pub backlog_bytes: u64,
+    /// Delay set point in ms, where its algorithm has one.
+    #[serde(default)]
+    pub setpoint_ms: Option<f64>,
+    /// The policy by which its set point moves, where it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyStatus>,
 }
 
 /// Customers that were asked for.
@@ -523,31 +568,5 @@ impl Refusal {
     /// A refusal that is not about a key.
     pub fn plain(error: impl Into<String>) -> Refusal {
         Refusal { error: error.into(), ..Refusal::default() }
-    }
-}
-
-/// A packet loop that told nothing for so long does not work, in seconds.
-const SILENT_MAX_S: f64 = 3.0;
-
-impl Status {
-    /// Whether the packet loop turns: packets are managed.
-    pub fn health(&self) -> Health {
-        let silent = self.silent_s > SILENT_MAX_S;
-        let silent = silent.then(|| {
-            format!(
-                "the packet loop told nothing for {:.0} s: the kernel forwards past the queues",
-                self.silent_s
-            )
-        });
-        Health { ok: silent.is_none(), problems: silent.into_iter().collect() }
-    }
-
-    /// Whether packets pass, too.
-    pub fn readiness(&self) -> Health {
-        let mut problems = self.health().problems;
-        let down = self.ports.iter().filter(|port| !port.is_up);
-        problems.extend(down.map(|port| format!("{} is down or has no carrier", port.name)));
-        problems.extend(self.is_draining.then(|| "it ends".to_string()));
-        Health { ok: problems.is_empty(), problems }
     }
 }

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use weir_operate::client::{Client, Failure};
 use weir_operate::page::Token;
 use weir_operate::{
-    Applied, BODY_MAX, Board, CONNECTIONS_MAX, Command, Configuration, ConfigurationChange, ControlSocket,
-    Delays, DirectionStatus, Forecast, HEADERS_MAX, PAGE_CONNECTIONS_MAX, Packets, PortStatus, Refusal,
-    SensingStatus, Server, Sockets, Status, UserPlaneStatus, VIEWERS_MAX, Valued, WhatIf, Who, api, metrics,
+    AlarmStatus, Applied, BODY_MAX, Board, CONNECTIONS_MAX, Command, Configuration, ConfigurationChange,
+    ControlSocket, Delays, DirectionStatus, Forecast, HEADERS_MAX, PAGE_CONNECTIONS_MAX, Packets, PortStatus,
+    Refusal, SensingStatus, Server, Sockets, Status, UserPlaneStatus, VIEWERS_MAX, Valued, WhatIf, Who, api,
+    metrics,
 };
 
 struct Running {
@@ -441,6 +442,7 @@ fn whole() -> Status {
         name: "Meyer, \"J.\"".into(),
         rate_bps: Some(5e6),
         delay_mean_ms: Some(1.5),
+        delay_p95_ms: Some(4.5),
         rtt_ms: Some(12.5),
         outcome: Some(0.875),
         ..weir_operate::UserStatus::default()
@@ -472,7 +474,12 @@ fn whole() -> Status {
         ..UserPlaneStatus::default()
     };
     let gaps = direction.delays.clone();
-    Status { directions: vec![direction], gaps, user_plane: Some(user_plane), ..status() }
+    let alarm = |name: &str| AlarmStatus { alarm: name.into(), ..AlarmStatus::default() };
+    let alarms = vec![
+        AlarmStatus { direction: Some("a_to_b".into()), is_raised: true, ..alarm("drops") },
+        AlarmStatus { port: Some("eth1".into()), ..alarm("port_down") },
+    ];
+    Status { directions: vec![direction], gaps, alarms, user_plane: Some(user_plane), ..status() }
 }
 
 /// Names of the families of metrics in the older text format.
@@ -536,7 +543,11 @@ fn series_are_bounded_however_many_customers_and_flows_there_are() {
         let directions = vec![direction("a_to_b", sensing), direction("b_to_a", None)];
         let port = |name: &str| PortStatus { name: name.into(), ..PortStatus::default() };
         let ports = vec![port("a"), port("b")];
-        Status { directions, gaps: buckets.clone(), ports, user_plane: None, ..status() }
+        let status = Status { directions, gaps: buckets.clone(), ports, user_plane: None, ..status() };
+        // Which alarms there are follows from what there is.
+        let board = Board::default();
+        assert!(board.publish(status).is_empty());
+        board.status()
     };
     let series = |status: &Status| {
         metrics::plain(std::slice::from_ref(status), false)
@@ -575,6 +586,9 @@ fn every_metric_is_named_and_typed_by_the_conventions() {
     let open = metrics::openmetrics(&[whole()], false);
     for line in [
         "weir_user_outcome_ratio{direction=\"a_to_b\",user=\"Meyer, \\\"J.\\\"\"} 0.875",
+        "weir_user_delay_p95_seconds{direction=\"a_to_b\",user=\"Meyer, \\\"J.\\\"\"} 0.0045",
+        "weir_alarm{alarm=\"drops\",direction=\"a_to_b\"} 1",
+        "weir_alarm{alarm=\"port_down\",port=\"eth1\"} 0",
         "weir_link_arrived_marked_packets_total{direction=\"a_to_b\"} 7",
         "weir_link_filtered_acknowledgements_total{direction=\"a_to_b\"} 3",
         "weir_sense_sent_probes_total{direction=\"a_to_b\"} 10",
@@ -623,6 +637,18 @@ fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
         })
         .collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn every_alarm_has_a_rule_that_asks_for_it() {
+    let rules = std::fs::read_to_string(format!("{DATA}/prometheus/alerts.yml")).unwrap();
+    let docs = std::fs::read_to_string(format!("{DATA}/../docs/operation.md")).unwrap();
+    for alarm in weir_operate::ALARMS {
+        assert!(docs.contains(&format!("| `{alarm}` |")), "{alarm}: docs/operation.md");
+        // That of a silent loop asks for how long: whoever tells of alarms may be silent, too.
+        let asks = rules.contains(&format!("alarm=\"{alarm}\"}} == 1")) || alarm == "loop_silent";
+        assert!(asks, "{alarm}");
+    }
 }
 
 #[test]

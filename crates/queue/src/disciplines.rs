@@ -48,6 +48,9 @@ pub struct UserKey {
     pub idle: Duration,
 }
 
+/// Guides of single customers, by the number of the plan; as far as it goes.
+pub type OwnGuides<G> = Box<[Option<Box<G>>]>;
+
 /// A discipline as hosts use it.
 pub trait Managed<T>: Discipline<T> {
     /// The algorithm of which each FIFO has an instance.
@@ -77,6 +80,11 @@ pub trait Managed<T>: Discipline<T> {
     /// Puts plans in the place of those before, which are in `plans` then; where room was made for them.
     /// Packets stay where they are. The work grows with the number of users.
     fn set_plans(&mut self, _plans: &mut Plans) {}
+    /// Guides that single customers have in the place of the one of all, to be exchanged; `None` where no
+    /// room for plans was made.
+    fn own_guides(&mut self) -> Option<&mut OwnGuides<Self::Guide>> {
+        None
+    }
     /// Nobody is held to a rate of its own any more: a host that ends, or that drops what waits, takes all at
     /// once.
     fn let_go(&mut self) {}

@@ -38,6 +38,7 @@ mod protection;
 mod rounds;
 mod settle;
 mod shaper;
+mod sojourns;
 mod sum;
 
 pub use choke::Choke;
@@ -48,6 +49,7 @@ pub use per_user::{PerUser, Plan, Plans, UserNow};
 pub use pooled::{Pooled, Store};
 pub use shaper::Shaper;
 pub use single::Single;
+pub use sojourns::Sojourns;
 
 use weir_aqm::{Cause, Ecn, Packet, Sample};
 use weir_units::{Bytes, Duration, Rate, Time};

@@ -14,7 +14,7 @@ use weir_queue::{
     UserCounters,
 };
 use weir_steer::polled::Seen;
-use weir_steer::{ByHand, Helm, Law as _, Move, Observer, Pace, Polled, SteeringLaw};
+use weir_steer::{ByHand, Helm, Law as _, Move, Observer, Pace, Policy, Polled, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// A packet that a queue discarded.
@@ -63,8 +63,9 @@ pub trait LinkQueue: Send {
     fn sample_for(&mut self, now: Time, hosts: Hosts, sample: Sample);
     /// Makes room for a rate of each user ([`weir_queue::Managed::make_paces`]).
     fn make_paces(&mut self, catch_up: Duration);
-    /// Holds users to plans from the first packet on, each by the number of its `[[flows]]` table.
-    fn put_plans(&mut self, plans: Plans, catch_up: Duration);
+    /// Holds users to plans from the first packet on, each by the number of its `[[flows]]` table; those who
+    /// have one by policies of their own, where the queue is steered packet by packet.
+    fn put_plans(&mut self, plans: Plans, policies: &[Option<Policy>], catch_up: Duration);
     /// The rate that a user is held to from its next packet on; `None` for no limit.
     fn set_rate_of(&mut self, hosts: Hosts, rate: Option<Rate>);
     /// Packets stored for the user among these hosts; all of them where users are not told apart.
@@ -141,7 +142,7 @@ impl QueueSetup<'_> {
             let law = SteeringLaw::new(&policy.policy()).map_err(|e| wrong(e.to_string()))?;
             return Ok(Steers::Polls(Box::new(Poller::new(law, steering, self.rate))));
         }
-        let helm = policy.helm(aqm, fifos, Time::ZERO, Moves::default());
+        let helm = policy.helm(aqm, fifos, Time::ZERO, Moves::of_link());
         helm.map(|helm| Steers::EachPacket(Box::new(helm))).map_err(|e| wrong(e.to_string()))
     }
 }
@@ -197,14 +198,30 @@ where
     Box::new(Plain(Single::growing(aqm, limits(room), rate, seed)))
 }
 
-/// Collects the moves of the set point.
-#[derive(Clone, Debug, Default)]
-struct Moves(Vec<Move>);
+/// Collects the moves of the set point, where somebody takes them.
+#[derive(Clone, Debug)]
+struct Moves(Option<Vec<Move>>);
+
+impl Moves {
+    fn of_link() -> Moves {
+        Moves(Some(Vec::new()))
+    }
+
+    fn take(&mut self) -> Vec<Move> {
+        self.0.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
 
 impl Observer for Moves {
     fn moved(&mut self, m: &Move) {
-        self.0.push(*m);
+        self.0.iter_mut().for_each(|list| list.push(*m));
     }
+}
+
+/// Holds users to plans.
+fn hold(queue: &mut impl Managed<Item>, mut plans: Plans, catch_up: Duration) {
+    queue.make_plans(catch_up);
+    queue.set_plans(&mut plans);
 }
 
 /// A queue that is not steered.
@@ -260,10 +277,6 @@ macro_rules! forward_to_queue {
         fn make_paces(&mut self, catch_up: Duration) {
             self.0.make_paces(catch_up);
         }
-        fn put_plans(&mut self, mut plans: Plans, catch_up: Duration) {
-            self.0.make_plans(catch_up);
-            self.0.set_plans(&mut plans);
-        }
         fn set_rate_of(&mut self, hosts: Hosts, rate: Option<Rate>) {
             self.0.set_rate_of(hosts, rate);
         }
@@ -308,6 +321,9 @@ impl<Q: Managed<Item, Guide = ()> + Send> LinkQueue for Plain<Q> {
     fn take_moves(&mut self) -> Vec<Move> {
         Vec::new()
     }
+    fn put_plans(&mut self, plans: Plans, _: &[Option<Policy>], catch_up: Duration) {
+        hold(&mut self.0, plans, catch_up);
+    }
 }
 
 impl<Q: Managed<Item, Guide = Law> + Send> LinkQueue for Guided<Q> {
@@ -317,7 +333,15 @@ impl<Q: Managed<Item, Guide = Law> + Send> LinkQueue for Guided<Q> {
         Status::steered(self.0.guide(), now)
     }
     fn take_moves(&mut self) -> Vec<Move> {
-        std::mem::take(&mut self.0.guide_mut().observer_mut().0)
+        self.0.guide_mut().observer_mut().take()
+    }
+    fn put_plans(&mut self, plans: Plans, policies: &[Option<Policy>], catch_up: Duration) {
+        hold(&mut self.0, plans, catch_up);
+        let law = |policy: &Policy| SteeringLaw::new(policy).expect("checked with the scenario");
+        let own = |policy: &Policy| Box::new(Helm::to_come(law(policy), Time::ZERO, Moves(None)));
+        if let Some(guides) = self.0.own_guides() {
+            *guides = policies.iter().map(|policy| policy.as_ref().map(own)).collect();
+        }
     }
 }
 
@@ -347,7 +371,7 @@ impl Poller {
             tells: steering.poll_estimator,
             last_delay: Duration::ZERO,
             seen: Seen::default(),
-            moves: Moves::default(),
+            moves: Moves::of_link(),
         }
     }
 
@@ -392,7 +416,10 @@ impl<Q: Managed<Item, Guide = ByHand> + Send> LinkQueue for Polling<Q> {
         Status { setpoint, table_state: state.map_or(0, |state| state as u8), ..Status::default() }
     }
     fn take_moves(&mut self) -> Vec<Move> {
-        std::mem::take(&mut self.1.moves.0)
+        self.1.moves.take()
+    }
+    fn put_plans(&mut self, plans: Plans, _: &[Option<Policy>], catch_up: Duration) {
+        hold(&mut self.0, plans, catch_up);
     }
 
     fn poll(&mut self, now: Time) -> Option<Rate> {

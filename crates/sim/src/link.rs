@@ -15,6 +15,7 @@ use weir_config::disorder::Losses;
 use weir_config::trace::TraceLink;
 use weir_config::{AqmConfig, Counting, NetworkLink, QueueConfig};
 use weir_queue::{Departure, Plan, Plans};
+use weir_steer::Policy;
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// What a user who is held to a rate could not send because of others is made up for over this time, as on
@@ -69,10 +70,11 @@ struct Jitter {
     last: Time,
 }
 
-/// What users of a link are entitled to; `None` where all have what there is.
-fn plans(setup: &NetworkLink) -> Option<Plans> {
+/// What users of a link are entitled to, and the policies of those who have one of their own; `None` where
+/// all have what there is.
+fn plans(setup: &NetworkLink) -> Option<(Plans, Vec<Option<Policy>>)> {
     let users = setup.customers.iter().map(|customer| customer.group as usize + 1).max()?;
-    let mut plans = vec![Plan::default(); users];
+    let (mut plans, mut policies) = (vec![Plan::default(); users], vec![None; users]);
     for customer in &setup.customers {
         let named = |name: &String| setup.sites.iter().position(|site| site.name == *name);
         plans[customer.group as usize] = Plan {
@@ -82,9 +84,11 @@ fn plans(setup: &NetworkLink) -> Option<Plans> {
             target: customer.target,
             is_exempt: customer.exempt,
         };
+        let own = setup.policy.as_ref().and_then(|policy| customer.policy.over(policy));
+        policies[customer.group as usize] = own.map(|own| own.policy());
     }
     let sites: Vec<Option<Rate>> = setup.sites.iter().map(|site| site.rate).collect();
-    Some(Plans::new(plans, &sites))
+    Some((Plans::new(plans, &sites), policies))
 }
 
 impl Link {
@@ -117,8 +121,8 @@ impl Link {
         }
         let plans = plans(setup);
         let is_paced = is_paced || plans.is_some();
-        if let Some(plans) = plans {
-            queue_of_all.put_plans(plans, CATCH_UP);
+        if let Some((plans, policies)) = plans {
+            queue_of_all.put_plans(plans, &policies, CATCH_UP);
         }
         Ok(Link {
             name: setup.name.clone(),

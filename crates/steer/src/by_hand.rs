@@ -37,4 +37,8 @@ impl<A: Aqm> Guide<A> for ByHand {
         self.put(aqm);
         aqm.on_wakeup(m);
     }
+
+    fn setpoint(&self) -> Option<Duration> {
+        self.0
+    }
 }

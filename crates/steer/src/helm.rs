@@ -116,11 +116,22 @@ impl<L: Law, O: Observer> Helm<L, O> {
     /// Steers algorithms like `aqm` by another law.
     pub fn with_law<A: Aqm>(aqm: &mut A, law: L, start: Time, observer: O) -> Result<Self, SteerError> {
         aqm.setpoint().ok_or(SteerError::NoSetpoint)?.set(law.setpoint());
+        Ok(Self::to_come(law, start, observer))
+    }
+
+    /// The same for algorithms that are not there yet: each gets the set point before it is asked. Whether
+    /// they take all set points that the law may find must have been looked at before, as [`Helm::new`] does.
+    pub fn to_come(law: L, start: Time, observer: O) -> Self {
         // The queue is empty at the start.
         let seen = EpochCounters { delay_min: Duration::ZERO, ..EpochCounters::since(start) };
         let virtual_queue = VirtualQueue::new(start, Bytes::ZERO, Rate::ZERO);
         let (last, link) = (start, Rate::ZERO);
-        Ok(Helm { seen, virtual_active: false, last, link, virtual_queue, law, observer })
+        Helm { seen, virtual_active: false, last, link, virtual_queue, law, observer }
+    }
+
+    /// An epoch begins now, whatever was seen before.
+    pub fn begin(&mut self, now: Time) {
+        (self.seen, self.last) = (EpochCounters::since(now), now);
     }
 
     /// The law.
@@ -431,6 +442,10 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Guide<A> for Helm<L, O> {
         } else {
             aqm.on_wakeup(m);
         }
+    }
+
+    fn setpoint(&self) -> Option<Duration> {
+        Some(self.law.setpoint())
     }
 
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {

@@ -1,5 +1,6 @@
 //! Customers of a run: their plans, which are read again when somebody asks, and how each stands.
 
+use super::policy_status;
 use crate::output::Failure;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use weir_dataplane::{DirectionPlans, Handle, PlanBook};
 use weir_measure::Requirements;
 use weir_operate::{CustomerNetwork, Problem, Refusal, Refused, UserStatus, UsersStatus, Valued};
 use weir_queue::UserNow;
+use weir_steer::Policy;
 
 /// Between two looks at all users, and how long the packet loop is waited for.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -23,7 +25,7 @@ const POOR: f64 = 0.5;
 
 /// What keys of a single customer begin with, and which of them change while packets pass.
 pub const CUSTOMERS: &str = "customers.";
-const LIVE: [&str; 5] = ["down", "up", "burst", "target", "exempt"];
+const LIVE: [&str; 7] = ["down", "up", "burst", "target", "utilization_low", "target_max", "exempt"];
 
 /// Refuses a key of a customer.
 fn wrong(key: &str, problem: String, remedy: &str) -> Refused {
@@ -47,10 +49,19 @@ pub struct Customers {
     spare: Vec<UserNow>,
     ranked: Vec<(f64, u32)>,
     status: [Option<UsersStatus>; 2],
+    /// Policies of those who have one of their own, by direction and key.
+    policies: [Policies; 2],
     /// What they are called and found by, for who asks for more than a status tells.
     planned: Arc<Vec<String>>,
     networks: Arc<Vec<CustomerNetwork>>,
     rows: Vec<UserNow>,
+}
+
+type Policies = Arc<BTreeMap<u32, Policy>>;
+
+/// Policies of customers in both directions.
+fn policies(plans: &[Option<DirectionPlans>; 2]) -> [Policies; 2] {
+    plans.each_ref().map(|plans| plans.as_ref().map(|plans| plans.policies().clone()).unwrap_or_default())
 }
 
 /// Plans that were read and are not in force yet.
@@ -101,6 +112,7 @@ impl Customers {
             spare: Vec::new(),
             ranked: Vec::new(),
             status: Default::default(),
+            policies: policies(&plans),
             planned: Arc::default(),
             networks: Arc::default(),
             rows: vec![UserNow::default(); AT_ONCE],
@@ -165,9 +177,17 @@ impl Customers {
 
     /// Makes plans for the packet loop; nothing where they are as before.
     fn read(&self, config: &RunConfig, file: PlansFile) -> Result<Option<Read>, Refused> {
-        if file == self.file {
-            return Ok(None);
-        }
+        if file == self.file { Ok(None) } else { self.planned(config, file).map(Some) }
+    }
+
+    /// The plans in force under another configuration, where they have policies that depend on it.
+    pub fn under(&self, config: &RunConfig) -> Result<Option<Read>, Refused> {
+        let has_policies = self.policies.iter().any(|own| !own.is_empty());
+        has_policies.then(|| self.planned(config, self.file.clone())).transpose()
+    }
+
+    /// Makes plans for the packet loop, or tells what the configuration cannot do.
+    fn planned(&self, config: &RunConfig, file: PlansFile) -> Result<Read, Refused> {
         let mut book = PlanBook::clone(&self.book);
         let plans = book.plans(config, &file).map_err(|wrong| {
             let path = self.path.display();
@@ -185,7 +205,7 @@ impl Customers {
             let error = format!("{path}: {}", wrong.join("\n"));
             (422, Refusal { error, problems, needs_restart: false })
         })?;
-        Ok(Some(Read { file, book, plans }))
+        Ok(Read { file, book, plans })
     }
 
     /// What changes with plans that were read.
@@ -213,6 +233,7 @@ impl Customers {
 
     /// These plans are in force.
     pub fn adopt(&mut self, read: Read) {
+        self.policies = policies(&read.plans);
         (self.file, self.book) = (read.file, Arc::new(read.book));
         self.name();
     }
@@ -241,7 +262,8 @@ impl Customers {
 
     fn last_look(&self, direction: usize) -> Look {
         let [before, now] = self.seen[direction].clone();
-        Look { before, now, book: self.book.clone(), needs: self.needs, per_s: bits_per_s(self.span) }
+        let (book, policies) = (self.book.clone(), self.policies[direction].clone());
+        Look { before, now, book, policies, needs: self.needs, per_s: bits_per_s(self.span) }
     }
 
     /// How the customers of a direction stand, as of the last look.
@@ -343,6 +365,7 @@ struct Look {
     before: Arc<Vec<UserNow>>,
     now: Arc<Vec<UserNow>>,
     book: Arc<PlanBook>,
+    policies: Policies,
     needs: Requirements,
     per_s: f64,
 }
@@ -355,8 +378,10 @@ impl Look {
     /// The customer at a place; none where it is somebody else.
     fn user(&self, at: usize) -> Option<UserStatus> {
         let (now, since) = (&self.now[at], self.since(at));
+        let name = self.book.name(now.key)?;
+        let own = self.policies.get(&now.key);
         Some(UserStatus {
-            name: self.book.name(now.key)?.into(),
+            name: name.into(),
             rate_bps: now.rate.map(|rate| rate.as_bps_f64()),
             delivered_bps: since.bytes as f64 * self.per_s,
             delivered_bytes: now.bytes,
@@ -365,9 +390,12 @@ impl Look {
             marked_packets: now.marked,
             delay_mean_ms: (since.packets > 0).then(|| since.delays.as_millis_f64() / since.packets as f64),
             delay_max_ms: now.delay_max.as_millis_f64(),
+            delay_p95_ms: now.delay_p95.map(|delay| delay.as_millis_f64()),
             rtt_ms: now.rtt.map(|rtt| rtt.as_millis_f64()),
             outcome: since.outcome(&self.needs, now),
             backlog_bytes: now.backlog.get(),
+            setpoint_ms: now.setpoint.map(|setpoint| setpoint.as_millis_f64()),
+            policy: own.map(|own| policy_status(format!("{CUSTOMERS}{name}"), own)),
         })
     }
 }
@@ -416,7 +444,7 @@ mod tests {
     use super::*;
     use weir_aqm::Algorithm;
     use weir_aqm::algorithms::codel::{self, CoDel};
-    use weir_queue::{Limits, Managed, PerUser, Plan, Plans, Setup, per_user};
+    use weir_queue::{Discipline, Limits, Managed, PerUser, Plan, Plans, Setup, per_user};
     use weir_units::{Bytes, Rate, Time};
 
     /// So many customers, of whom each has an address.
@@ -499,7 +527,19 @@ mod tests {
         assert!((0..count).all(|key| queue.admit(Time::ZERO, key)));
         let (mut asked, mut settled) = (Duration::MAX, Duration::MAX);
         let mut rows = vec![UserNow::default(); AT_ONCE];
+        let mut now = Time::ZERO;
         for look in 1..8u64 {
+            // Each has sent a packet since the last look.
+            for user in 0..count {
+                let mut none = |_: &weir_aqm::Packet, (), _| panic!("there is room");
+                let hosts = weir_queue::Hosts { sender: user, receiver: user };
+                let len = Bytes::new(1000);
+                let arrival =
+                    weir_queue::Arrival { len, flow: user, hosts, ecn: weir_aqm::Ecn::NotEct, nqb: false };
+                queue.enqueue(now, arrival, (), &mut none);
+                now += weir_units::Duration::from_micros(5);
+                assert!(queue.dequeue(now, &mut none).is_some());
+            }
             let begun = busy();
             let mut all: Vec<UserNow> = std::mem::take(&mut customers.spare);
             all.clear();

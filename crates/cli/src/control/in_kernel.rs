@@ -74,6 +74,7 @@ impl Watched {
     /// Lets others ask from now on.
     pub fn open(&mut self, doors: Doors, source: Source, hangup: HangUp) -> Result<Desk, Failure> {
         let desk = Desk::open(doors, source, &self.board, &mut self.about, hangup)?;
+        self.board.limit_alarms(super::run::limits(&self.current.alarms));
         self.publish_configuration();
         Ok(desk)
     }

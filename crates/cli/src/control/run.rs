@@ -4,12 +4,13 @@ use super::customers::Customers;
 use super::loops::{self, Facts, Seen, wait_until_told};
 use super::{Controlled, Desk, Doors, How, Source, configured, needs_restart, refused, valued};
 use crate::interrupt::HangUp;
+use crate::log::{Entry, Level};
 use crate::output::Failure;
 use std::time::{Duration, Instant};
-use weir_config::{Buffer, Document, RunConfig};
+use weir_config::{AlarmsConfig, Buffer, Document, RunConfig};
 use weir_dataplane::{Change, Handle, LinkState, LoopNow, Mode};
 use weir_measure::result::{LinkSample, SteeringEvent};
-use weir_operate::{Applied, Board, DirectionStatus, PortStatus, Refused, Status};
+use weir_operate::{AlarmLimits, AlarmStatus, Applied, Board, DirectionStatus, PortStatus, Refused, Status};
 
 /// How long a packet loop may tell nothing until it counts as stuck, where samples are not further apart.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
@@ -37,12 +38,14 @@ struct Running {
     changes: u64,
     /// Whether the configuration in force is another one than when somebody asked last.
     is_changed: bool,
+    /// Alarms that were raised and cleared since then.
+    alarms: Vec<Entry>,
 }
 
 /// What came of being asked, for those who read along.
 pub struct Heard {
     /// Lines for the log.
-    pub lines: Vec<crate::log::Entry>,
+    pub lines: Vec<Entry>,
     /// Whether the configuration in force is another one.
     pub is_changed: bool,
 }
@@ -79,7 +82,9 @@ impl Control {
             customers,
             changes: 0,
             is_changed: false,
+            alarms: Vec::new(),
         };
+        run.board.limit_alarms(limits(&config.alarms));
         run.publish_configuration();
         Ok(Control { desk, run })
     }
@@ -101,7 +106,8 @@ impl Control {
 
     /// Does for so long what is asked for.
     pub fn serve(&mut self, handle: &mut Handle, time: Duration) -> Heard {
-        let lines = self.desk.serve(&mut Asked { run: &mut self.run, handle }, time);
+        let mut lines = self.desk.serve(&mut Asked { run: &mut self.run, handle }, time);
+        lines.append(&mut self.run.alarms);
         Heard { lines, is_changed: std::mem::take(&mut self.run.is_changed) }
     }
 
@@ -166,6 +172,11 @@ impl Controlled for Asked<'_> {
             }
             _ => None,
         };
+        let read = match (read, &run.customers) {
+            // What the policy of a customer does not say is as in that of its direction.
+            (None, Some(customers)) if change.moves_policies() => customers.under(&config)?,
+            (read, _) => read,
+        };
         let change = match &read {
             Some(read) => change.with_plans(&read.plans),
             None => change,
@@ -181,6 +192,7 @@ impl Controlled for Asked<'_> {
             read.into_iter().for_each(|read| customers.adopt(read));
         }
         run.is_changed |= !applied.changed.is_empty();
+        run.board.limit_alarms(limits(&config.alarms));
         run.current = config;
         run.publish_configuration();
         wait_until_told(run.changes, || {
@@ -239,7 +251,7 @@ impl Running {
             self.board.count(customers.all(DIRECTIONS));
         }
         let status = self.status(handle.links());
-        self.board.publish(status.clone());
+        self.alarms.extend(self.board.publish(status.clone()).iter().map(alarm));
         status
     }
 
@@ -274,8 +286,75 @@ impl Running {
     }
 }
 
+/// When alarms are raised, as a configuration says.
+pub fn limits(alarms: &AlarmsConfig) -> AlarmLimits {
+    let AlarmsConfig {
+        policy_missed_after,
+        delay,
+        delay_after,
+        drops,
+        drops_after,
+        port_down_after,
+        gateway_silent_after,
+        loop_late,
+        loop_late_after,
+        loop_silent_after,
+    } = *alarms;
+    AlarmLimits {
+        loop_silent_after_s: loop_silent_after.as_secs_f64(),
+        loop_late: loop_late.0,
+        loop_late_after_s: loop_late_after.as_secs_f64(),
+        port_down_after_s: port_down_after.as_secs_f64(),
+        policy_missed_after_s: policy_missed_after.as_secs_f64(),
+        delay_ms: delay.map(|delay| delay.as_millis_f64()),
+        delay_after_s: delay_after.as_secs_f64(),
+        drops: drops.0,
+        drops_after_s: drops_after.as_secs_f64(),
+        gateway_silent_after_s: gateway_silent_after.as_secs_f64(),
+    }
+}
+
+/// An alarm that was raised or cleared, for the log.
+fn alarm(one: &AlarmStatus) -> Entry {
+    let (state, level) = if one.is_raised { ("raised", Level::Warn) } else { ("cleared", Level::Info) };
+    let entry = Entry::new(level, "alarm", format!("alarm {state}: {}", one.text()));
+    let of = one.direction.as_ref().or(one.port.as_ref());
+    let entry = entry.with("alarm", &one.alarm).with("state", state);
+    of.map_or(entry.clone(), |of| entry.with("of", of))
+}
+
 fn restart(needs: Vec<weir_dataplane::NeedsRestart>) -> Refused {
     let remedy =
         "change the file and start it with `weir run FILE --takeover`, which takes over without a gap";
     needs_restart(needs.into_iter().map(|one| (one.key, one.why)), remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_that_says_nothing_of_alarms_has_those_of_all_programs() {
+        let text = "ports = { a = \"x\", b = \"y\" }\n";
+        let config = RunConfig::parse("f.toml", text).unwrap();
+        assert_eq!(limits(&config.alarms), AlarmLimits::default());
+        let more = format!("{text}[alarms]\ndelay = \"60ms\"\ndrops = \"1%\"\n");
+        let config = RunConfig::parse("f.toml", &more).unwrap();
+        let limited = AlarmLimits { delay_ms: Some(60.0), drops: 0.01, ..AlarmLimits::default() };
+        assert_eq!(limits(&config.alarms), limited);
+    }
+
+    #[test]
+    fn an_alarm_is_a_line_of_the_log() {
+        let of = |is_raised| AlarmStatus {
+            alarm: "drops".into(),
+            direction: Some("a_to_b".into()),
+            is_raised,
+            why: "12.0 % of the packets are discarded".into(),
+            ..AlarmStatus::default()
+        };
+        let text = "drops of a_to_b: 12.0 % of the packets are discarded";
+        assert_eq!(alarm(&of(true)).text(), format!("alarm raised: {text}"));
+        assert_eq!(alarm(&of(false)).text(), format!("alarm cleared: {text}"));
+    }
 }

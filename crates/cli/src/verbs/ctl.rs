@@ -544,13 +544,29 @@ fn text(all: &[&Status]) -> String {
         status.directions.iter().for_each(|direction| text.push_str(&users(direction)));
         let problems = status.readiness().problems;
         text.push_str(&problems.iter().map(|why| format!("\n{}: {why}", status.title)).collect::<String>());
+        let alarms = status.alarms.iter().filter(|one| one.is_raised && !problems.contains(&one.why));
+        for one in alarms {
+            let since_s = one.since_s.unwrap_or_default();
+            text.push_str(&format!("\n{}: alarm for {since_s:.0} s: {}", status.title, one.text()));
+        }
     }
     text
 }
 
 /// Columns of customers.
-const USER_COLUMNS: [&str; 9] =
-    ["customer", "Mbit/s", "delivered", "delay ms", "most ms", "discarded", "marks", "RTT ms", "outcome %"];
+const USER_COLUMNS: [&str; 11] = [
+    "customer",
+    "Mbit/s",
+    "delivered",
+    "delay ms",
+    "95 % ms",
+    "longest ms",
+    "set point",
+    "discarded",
+    "marks",
+    "RTT ms",
+    "outcome %",
+];
 
 fn user_row(user: &UserStatus) -> Vec<String> {
     vec![
@@ -558,7 +574,9 @@ fn user_row(user: &UserStatus) -> Vec<String> {
         user.rate_bps.map_or("-".into(), |bps| format!("{:.1}", bps / 1e6)),
         format!("{:.1}", user.delivered_bps / 1e6),
         user.delay_mean_ms.map_or("-".into(), |ms| format!("{ms:.2}")),
+        user.delay_p95_ms.map_or("-".into(), |ms| format!("{ms:.2}")),
         format!("{:.2}", user.delay_max_ms),
+        user.setpoint_ms.map_or("-".into(), |ms| format!("{ms:.2}")),
         user.dropped_packets.to_string(),
         user.marked_packets.to_string(),
         user.rtt_ms.map_or("-".into(), |ms| format!("{ms:.1}")),

@@ -208,7 +208,8 @@ fn with_metrics(testbed: &Testbed) {
 /// A direction with a policy.
 fn link(more: &str) -> String {
     format!(
-        "{}[run]\nmetrics = \"{METRICS}\"\n[a_to_b]\nrate = \"10Mbit/s\"\naqm = {{ name = \"gsp\" }}\n{more}",
+        "{}[run]\nmetrics = \"{METRICS}\"\n[alarms]\npolicy_missed_after = \"5s\"\ndelay_after = \"5s\"\n\
+         drops_after = \"5s\"\nport_down_after = \"1s\"\ngateway_silent_after = \"1s\"\nloop_late_after = \"1s\"\n[a_to_b]\nrate = \"10Mbit/s\"\naqm = {{ name = \"gsp\" }}\n{more}",
         ports("auto")
     )
 }
@@ -234,7 +235,7 @@ fn overload_and_a_policy_that_cannot_be_held_fire_their_alerts() {
         Weir::start(testbed.bottleneck(), &link("buffer = \"300ms\"\npolicy = { target_max = \"10ms\" }\n"));
     prometheus.until("weir_link_rate_bytes_per_second == 1.25e6");
     let flood = Flood::start(&testbed, vec!["10.77.0.2:7000".into()], 1400, 1800);
-    prometheus.until_fire(&["WeirOverflows", "WeirDelayAbovePolicy"]);
+    prometheus.until_fire(&["WeirOverflows", "WeirDelayAbovePolicy", "WeirDrops"]);
     flood.end();
     assert_eq!(weir.interrupt().code, Some(0));
 }

@@ -223,3 +223,75 @@ fn customers_below_a_site_hold_their_rates_and_plans_change_while_tcp_goes_on() 
     let ended = weir.interrupt();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
+
+#[test]
+fn customers_are_held_to_policies_of_their_own_which_change_while_tcp_goes_on() {
+    let Some(_turn) = turn() else { return };
+    let testbed = testbed();
+    for address in ["10.77.0.31/24", "10.77.0.32/24"] {
+        exec(testbed.receiver(), "ip", &["addr", "add", address, "dev", "rcv0"]);
+    }
+    let folder = Folder::new();
+    let file = folder.path().join("plans.csv");
+    let table = "name,address,down,target_max\nc0,10.77.0.31,20Mbit/s,1ms\nc1,10.77.0.32,20Mbit/s,\n";
+    std::fs::write(&file, table).unwrap();
+    let config = format!(
+        "{}[users]\nfile = \"{}\"\n[a_to_b]\nrate = \"200Mbit/s\"\nbuffer = \"100ms\"\naqm = {{ name = \"gsp\" }}\n\
+         queue = {{ discipline = \"user\" }}\npolicy = {{ target_max = \"30ms\" }}\n",
+        ports("auto"),
+        file.display()
+    );
+    let weir = Weir::start(testbed.bottleneck(), &config);
+    let pid = weir.child.pid();
+    let downloads = Downloads::start(&testbed);
+    let of = |name: &str| {
+        let (code, told) = common::ctl(pid, &["users", name, "--limit", "1"]);
+        assert_eq!(code, 0, "{told}");
+        told["links"][0]["customers"][0]["user"].clone()
+    };
+    let looks = || sleep(Duration::from_millis(2500));
+    let set = |values: &[&str]| {
+        let (code, told) = common::ctl(pid, &[&["set"], values].concat());
+        assert_eq!(code, 0, "{told}");
+        looks();
+    };
+    // Its law goes as far up as it may, for three flows take more than 1 ms at 20 Mbit/s.
+    sleep(Duration::from_secs(4));
+    let (c0, c1) = (of("c0"), of("c1"));
+    assert_eq!(
+        (c0["policy"]["target_max_ms"].as_f64(), c0["policy"]["key"].as_str()),
+        (Some(1.0), Some("customers.c0"))
+    );
+    assert!(c0["setpoint_ms"].as_f64().is_some_and(|ms| ms <= 1.0), "{c0}");
+    assert!(c1["policy"].is_null() && c1["setpoint_ms"].as_f64().is_some_and(|ms| ms > 1.0), "{c1}");
+    // The other one gets one, and the first another.
+    set(&["customers.c1.target_max=500us", "customers.c0.utilization_low=80%"]);
+    let (c0, c1) = (of("c0"), of("c1"));
+    assert_eq!(
+        (c0["policy"]["utilization_low"].as_f64(), c0["policy"]["target_max_ms"].as_f64()),
+        (Some(0.8), Some(1.0))
+    );
+    assert!(c1["setpoint_ms"].as_f64().is_some_and(|ms| ms <= 0.5), "{c1}");
+    // What they do not say is as in the policy of the direction, which changes live, too.
+    set(&["a_to_b.policy.utilization_low=90%"]);
+    assert_eq!(of("c0")["policy"]["utilization_low"].as_f64(), Some(0.8));
+    assert_eq!(of("c1")["policy"]["utilization_low"].as_f64(), Some(0.9));
+    set(&["customers.c1.target_max=none"]);
+    assert!(of("c1")["policy"].is_null());
+    for (value, words) in [
+        ("customers.c0.target_max=9us", "raise target_max"),
+        ("customers.c0.down=none", "give `down`"),
+        ("a_to_b.policy.target_min=2ms", "customers.0.target_max"),
+    ] {
+        let (code, told) = common::ctl(pid, &["set", value]);
+        assert!(code == 1 && told.to_string().contains(words), "{value}: {told}");
+    }
+    // The file says what it said.
+    let (code, told) = common::ctl(pid, &["reload"]);
+    assert!(code == 0 && told.to_string().contains("1 with another plan"), "{told}");
+    looks();
+    assert_eq!(of("c0")["policy"]["utilization_low"].as_f64(), Some(0.99));
+    downloads.end();
+    let ended = weir.interrupt();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}

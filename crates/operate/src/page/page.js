@@ -185,6 +185,9 @@ function problems(s) {
   const all = s.ports.filter((p) => !p.is_up).map((p) => p.name + " is down or has no carrier");
   if (s.silent_s > 3) all.push("the packet loop told nothing for " + span(s.silent_s) + ": the kernel forwards past the queues");
   if (s.is_draining) all.push("it ends");
+  const raised = (s.alarms || []).filter((a) => a.is_raised && !all.includes(a.why));
+  const of = (a) => a.direction || a.port ? " of " + (a.direction || a.port) : "";
+  all.push(...raised.map((a) => `alarm ${a.alarm}${of(a)}: ${a.why}`));
   const text = all.join("\n");
   if ($("problems").dataset.text === text) return;
   $("problems").dataset.text = text;
@@ -431,7 +434,7 @@ function rows(s) {
   const customer = (direction, u, queue) => ({
     name: u.name, what: "customer, " + direction + (queue ? "" : ", idle"), rate: u.rate_bps, bps: u.delivered_bps,
     used: u.rate_bps ? u.delivered_bps / u.rate_bps : null, delay: u.delay_mean_ms, drops: u.dropped_packets, marks: u.marked_packets,
-    rtt: u.rtt_ms, outcome: u.outcome,
+    rtt: u.rtt_ms, outcome: u.outcome, set: u.setpoint_ms, p95: u.delay_p95_ms,
   });
   // The status has those with the highest rates; of others the program is asked.
   const found = state.asked.words && state.asked.words === name() ? state.asked.customers : null;

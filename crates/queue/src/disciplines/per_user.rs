@@ -19,6 +19,7 @@
 
 mod ahead;
 mod flows;
+mod own;
 mod paces;
 mod plans;
 mod strangers;
@@ -31,8 +32,9 @@ use crate::pool::{Chain, Pool, Slot};
 use crate::rounds::{Rounds, Turn};
 use crate::settle::{Decision, random_bits};
 use crate::sum::Sum;
-use crate::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Outbox, UserCounters};
+use crate::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Outbox, OwnGuides, UserCounters};
 use flows::{Set, Sets, line_of};
+use own::own_of;
 use paces::Paces;
 use plans::Entitlements;
 pub use plans::{Plan, Plans, UserNow};
@@ -136,6 +138,8 @@ pub struct PerUser<A, T, G = ()> {
     hand: usize,
     pool: Pool<T>,
     guide: G,
+    /// Guides of single customers in its place, by the number of the plan.
+    own: OwnGuides<G>,
     limits: Limits,
     user_memory: Bytes,
     idle: Duration,
@@ -175,7 +179,12 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     /// The same with a guide.
     pub fn guided(params: &Params, aqm: A, guide: G, setup: &Setup) -> Self {
         let count = params.users as usize + 1;
-        let user = |_| User { key: 0, set: None, sent: 0, active: Time::ZERO, line: Line::new(aqm.clone()) };
+        // The last place is of those without one, who are no customers.
+        let key = |at| if at + 1 == count { u32::MAX } else { 0 };
+        let user = |at| {
+            let line = Line::new(aqm.clone());
+            User { key: key(at), set: None, sent: 0, active: Time::ZERO, line }
+        };
         let limits = Limits {
             bytes: setup.limits.bytes.min(params.memory),
             packets: setup.limits.packets.min(params.packets),
@@ -194,6 +203,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             hand: 0,
             pool: Pool::with_capacity(room),
             guide,
+            own: OwnGuides::default(),
             limits,
             user_memory: params.user_memory,
             idle: params.idle,
@@ -220,8 +230,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
 
     /// The same queue, with what waits in it, under another guide.
     pub fn under<H: Guide<A>>(self, guide: H) -> PerUser<A, T, H> {
-        let PerUser { users, turns, rounds, paces, sets, entitled, table, fresh, used, hand, pool, guide: _, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters, shallow, lanes } = self;
-        PerUser { users, turns, rounds, paces, sets, entitled, table, fresh, used, hand, pool, guide, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters, shallow, lanes }
+        let PerUser { users, turns, rounds, paces, sets, entitled, table, fresh, used, hand, pool, guide: _, own: _, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters, shallow, lanes } = self;
+        PerUser { users, turns, rounds, paces, sets, entitled, table, fresh, used, hand, pool, guide, own: OwnGuides::default(), limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters, shallow, lanes }
     }
 
     /// Gives a user a place before the first packet, which counts as one; whether there was one.
@@ -288,7 +298,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             lanes.reset(at);
         }
         if let Some(entitled) = &mut self.entitled {
-            *entitled.account(at) = plans::Account::default();
+            entitled.begin(at);
         }
         self.entitle(at);
     }
@@ -405,19 +415,29 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     fn wake(&mut self, now: Time, at: usize, flow: Option<usize>) {
         if self.line(at, flow).aqm.next_wakeup().is_some_and(|due| due <= now) {
             let m = self.moment(now, at, flow);
+            let key = self.users[at].key;
             let line = line_of(&mut self.users, &mut self.sets, at, flow);
-            self.guide.on_wakeup(&mut line.aqm, &m);
+            match own_of(&mut self.own, key) {
+                Some(own) => own.on_wakeup(&mut line.aqm, &m),
+                None => self.guide.on_wakeup(&mut line.aqm, &m),
+            }
         }
     }
 
     /// Whether a packet of a user may be stored: in what the user may have of what is free.
     fn fits(&self, at: usize, len: Bytes) -> bool {
         let free = self.limits.bytes - self.sum.backlog;
-        let of_flows = self.set_of(at).map_or(Bytes::ZERO, Set::backlog);
-        let beside = self.lanes.as_ref().map_or(Bytes::ZERO, |lanes| lanes.bytes(at));
-        let own = self.users[at].line.backlog + of_flows + beside + len;
+        let own = self.backlog_of(at) + len;
         let packets_free = self.limits.packets - self.sum.packets;
         own <= free.min(self.user_memory) && self.turns[at].waiting < packets_free
+    }
+
+    /// Bytes of a user that wait.
+    #[inline]
+    fn backlog_of(&self, at: usize) -> Bytes {
+        let of_flows = self.set_of(at).map_or(Bytes::ZERO, Set::backlog);
+        let beside = self.lanes.as_ref().map_or(Bytes::ZERO, |lanes| lanes.bytes(at));
+        self.users[at].line.backlog + of_flows + beside
     }
 
     /// Stores an arrival of a user, or hands it to the outbox.
@@ -432,9 +452,15 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
                 return self.store(at, flow, packet, false, item);
             }
         }
-        let line = line_of(&mut self.users, &mut self.sets, at, flow);
-        let (aqm, guide) = (&mut line.aqm, &mut self.guide);
-        match (Decision { aqm, guide, counters: &mut self.counters }).admit(fits, || self.sum.view(), &m, &packet) {
+        let admitted = if self.has_own(at) {
+            self.admit_by_own(at, flow, fits, &m, &packet)
+        } else {
+            let line = line_of(&mut self.users, &mut self.sets, at, flow);
+            let (aqm, guide) = (&mut line.aqm, &mut self.guide);
+            let decision = Decision { aqm, guide, counters: &mut self.counters };
+            decision.admit(fits, || self.sum.view(), &m, &packet)
+        };
+        match admitted {
             Ok(marked) => self.store(at, flow, packet, marked, item),
             Err(cause) => {
                 self.discarded(at);
@@ -467,6 +493,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             Way::Shallow if fits => {
                 lanes.push(at, &mut self.pool, *packet, item);
                 self.counters.admitted(Ok(false));
+                own_of(&mut self.own, self.users[at].key).into_iter().for_each(|own| own.on_beside(now, packet));
                 self.guide.on_beside(now, packet);
                 self.stored(at, packet);
             }
@@ -493,6 +520,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         self.counters.marked += u64::from(marked);
         self.counters.departure(packet.len);
         self.sent(now, at, None, &packet, sojourn, marked);
+        if self.turns[at].waiting == 0 {
+            own_of(&mut self.own, self.users[at].key).into_iter().for_each(|own| own.on_idle());
+        }
         if self.sum.packets == 0 {
             self.guide.on_idle();
         }
@@ -658,11 +688,16 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
                 break Some(Departure { packet, item: slot.item, marked: slot.marked, sojourn });
             }
             let m = self.moment(now, at, flow);
-            let line = line_of(&mut self.users, &mut self.sets, at, flow);
-            line.last_delay = sojourn;
-            let (aqm, guide) = (&mut line.aqm, &mut self.guide);
-            let decision = Decision { aqm, guide, counters: &mut self.counters };
-            match decision.release(drops, || self.sum.view(), &m, &packet, slot.marked) {
+            let released = if self.has_own(at) {
+                self.release_by_own(at, flow, drops, &m, &slot)
+            } else {
+                let line = line_of(&mut self.users, &mut self.sets, at, flow);
+                line.last_delay = sojourn;
+                let (aqm, guide) = (&mut line.aqm, &mut self.guide);
+                let decision = Decision { aqm, guide, counters: &mut self.counters };
+                decision.release(drops, || self.sum.view(), &m, &packet, slot.marked)
+            };
+            match released {
                 Ok(mut marked) => {
                     if sojourn > self.shallow && packet.ecn == Ecn::Ect1 && !marked {
                         self.counters.marked += 1;
@@ -677,10 +712,19 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
                 }
             }
         };
+        let key = self.users[at].key;
         let line = line_of(&mut self.users, &mut self.sets, at, flow);
         if line.packets == 0 {
             line.last_delay = Duration::ZERO;
-            self.guide.on_empty(&mut line.aqm, self.sum.packets == 0, now);
+            match own_of(&mut self.own, key) {
+                Some(own) => {
+                    own.on_empty(&mut line.aqm, self.turns[at].waiting == 0, now);
+                    if self.sum.packets == 0 {
+                        self.guide.on_idle();
+                    }
+                }
+                None => self.guide.on_empty(&mut line.aqm, self.sum.packets == 0, now),
+            }
         }
         departure
     }
@@ -699,7 +743,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         self.turns[at].charge(packet.len);
         if let Some(entitled) = &mut self.entitled {
             entitled.sent(at, now, packet.arrived, packet.len);
-            entitled.account(at).sent(packet.len, sojourn, is_marked);
+            entitled.counted(at, packet.len, sojourn, is_marked);
         }
         if let Some(paces) = &mut self.paces {
             paces.sent(at, now, packet.arrived, packet.len);
@@ -856,6 +900,10 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for PerUser<A, T, G> {
 
     fn set_plans(&mut self, plans: &mut Plans) {
         self.put_plans(plans);
+    }
+
+    fn own_guides(&mut self) -> Option<&mut OwnGuides<G>> {
+        self.entitled.as_ref().map(|_| &mut self.own)
     }
 
     fn let_go(&mut self) {

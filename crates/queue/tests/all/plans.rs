@@ -7,7 +7,7 @@ use common::{from_host, setup};
 use proptest::prelude::*;
 use weir_aqm::algorithms::codel::{self, CoDel};
 use weir_aqm::algorithms::tail_drop::{self, TailDrop};
-use weir_aqm::{Algorithm, Cause, Ecn, Packet};
+use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Guide, Moment, Packet, Verdict, View};
 use weir_queue::{Arrival, Discipline, Hosts, Managed, PerUser, Plan, Plans, Shaper, UserNow, per_user};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -296,8 +296,12 @@ fn who_is_exempt_meets_no_algorithm_and_a_target_is_that_of_its_customer_alone()
         (80_000_000..120_000_000).contains(&mean) && of(0).delay_max > Duration::from_millis(90),
         "{mean}"
     );
-    // The longest delay is that since somebody asked last.
-    assert_eq!((q.tell_users(0, &mut told), told[0].delay_max), (4, Duration::ZERO));
+    // Nearly all waited for as long as the longest, up to a quarter of which may be added.
+    let (p95, longest) = (of(0).delay_p95.unwrap(), of(0).delay_max);
+    assert!(p95 > longest.mul_f64(0.9) && p95 < longest.mul_f64(1.26), "{p95} {longest}");
+    // Delays are those since somebody asked last.
+    assert_eq!(q.tell_users(0, &mut told), 4);
+    assert_eq!((told[0].delay_max, told[0].delay_p95), (Duration::ZERO, None));
     // What is left of a target is that of all.
     q.set_plans(&mut Plans::new(Vec::new(), &[]));
     assert_eq!(q.tell_users(3, &mut told), 1);
@@ -355,4 +359,67 @@ fn whoever_comes_and_goes_every_packet_leaves() {
         }
     }
     assert_eq!((q.packets(), q.backlog()), (0, Bytes::ZERO));
+}
+
+/// Notes what a guide is told.
+#[derive(Default)]
+struct Told {
+    /// The wholes that it would have been shown.
+    wholes: Vec<View>,
+    sent: u32,
+    beside: u32,
+    empty: u32,
+}
+
+impl<A: Aqm> Guide<A> for Told {
+    fn on_enqueue(&mut self, _: &mut A, whole: impl FnOnce() -> View, _: &Moment, _: &Packet) -> Verdict {
+        self.wholes.push(whole());
+        Verdict::Forward
+    }
+    fn on_dequeue(&mut self, _: &mut A, _: impl FnOnce() -> View, _: &Moment, _: &Packet) -> Verdict {
+        self.sent += 1;
+        Verdict::Forward
+    }
+    fn on_empty(&mut self, _: &mut A, all: bool, _: Time) {
+        self.empty += u32::from(all);
+    }
+    fn on_beside(&mut self, _: Time, _: &Packet) {
+        self.beside += 1;
+    }
+    fn on_idle(&mut self) {
+        self.empty += 1;
+    }
+}
+
+#[test]
+fn a_guide_of_its_own_is_told_of_its_customer_alone_at_the_rate_of_that() {
+    let params = per_user::Params { users: 4, ..per_user::Params::default() };
+    let mut q = PerUser::guided(&params, endless(), Told::default(), &setup(1000));
+    assert!(q.own_guides().is_none(), "there is no room before that for plans");
+    q.make_plans(CATCH_UP);
+    q.set_plans(&mut Plans::new(vec![Plan::default(), plan(8, 0)], &[None]));
+    *q.own_guides().unwrap() = Box::new([None, Some(Box::default())]);
+    let mut lost = |_: &Packet, _, _: Cause| panic!("there is room");
+    // Three packets each, those of customer 1 of two flows.
+    for n in 0..3 {
+        (0..3).for_each(|user| q.enqueue(at(0), from_host(user, 10 * user + n % 2, LEN), user, &mut lost));
+    }
+    let mut now = at(0);
+    while q.packets() > 0 {
+        let _ = q.dequeue(now, &mut lost);
+        now += Duration::from_millis(1);
+    }
+    let own = q.own_guides().unwrap()[1].take().unwrap();
+    let seen: Vec<(u64, u32, Duration)> =
+        own.wholes.iter().map(|view| (view.backlog.get(), view.packets, view.delay)).collect();
+    let ms = Duration::from_millis;
+    assert_eq!(seen, [(0, 0, ms(0)), (LEN, 1, ms(1)), (2 * LEN, 2, ms(2))]);
+    assert!(own.wholes.iter().all(|view| view.rate == Rate::from_mbps(8)));
+    assert_eq!((own.sent, own.beside, own.empty), (3, 0, 1));
+    // That of all decides about the others; to it those of customer 1 fill the link from beside.
+    let of_all = q.guide();
+    assert_eq!((of_all.wholes.len(), of_all.sent, of_all.beside, of_all.empty), (6, 6, 3, 1));
+    // Who has no guide of its own any more is under that of all again.
+    q.enqueue(now, from_host(1, 10, LEN), 1, &mut lost);
+    assert_eq!((q.guide().wholes.len(), q.guide().beside), (7, 3));
 }

@@ -1,4 +1,4 @@
-//! Plans of customers on a simulated link: rates, bursts, sites, set points and exemption.
+//! Plans of customers on a simulated link: rates, bursts, sites, set points, policies and exemption.
 
 use std::ops::ControlFlow;
 use weir_config::Scenario;
@@ -6,9 +6,14 @@ use weir_sim::Outcome;
 
 /// Four downloads over one link of 100 Mbit/s, each a customer.
 fn run(customers: &str) -> Outcome {
+    run_under("codel", customers)
+}
+
+/// The same with another algorithm.
+fn run_under(aqm: &str, customers: &str) -> Outcome {
     let mut text = format!(
         "title = \"customers\"\n[[links]]\nname = \"access\"\nfrom = \"a\"\nto = \"b\"\nrate = \"100Mbit/s\"\n\
-         delay = \"10ms\"\nbuffer = \"500ms\"\nqueue = {{ discipline = \"user\" }}\naqm = {{ name = \"codel\" }}\n{customers}\n\
+         delay = \"10ms\"\nbuffer = \"500ms\"\nqueue = {{ discipline = \"user\" }}\naqm = {{ name = \"{aqm}\" }}\n{customers}\n\
          [[links]]\nname = \"back\"\nfrom = \"b\"\nto = \"a\"\nrate = \"100Mbit/s\"\ndelay = \"10ms\"\n"
     );
     for _ in 0..4 {
@@ -62,6 +67,39 @@ fn a_site_bounds_its_customers_together_and_they_share_alike() {
     assert!(near(rates[2], 44.0) && near(rates[3], 44.0), "{rates:?}");
 }
 
+/// Two customers of 10 Mbit/s with a download each, beside two others who fill the link: what each got of its
+/// rate, and how long its packets waited on average, in ms.
+fn policies(first: &str, second: &str) -> [(f64, f64); 2] {
+    let outcome = run_under(
+        "gsp",
+        &format!(
+            "policy = {{ target_max = \"30ms\" }}\n\
+             customers = [{{ group = 0, rate = \"10Mbit/s\"{first} }}, {{ group = 1, rate = \"10Mbit/s\"{second} }}]\n"
+        ),
+    );
+    let rates = rates(&outcome);
+    let flows = &outcome.recording.summary.flows;
+    [0, 1].map(|n| (rates[n] / 10.0, flows[n].rtt_ms - 20.0))
+}
+
+#[test]
+fn each_customer_is_held_to_its_own_policy_at_its_own_rate() {
+    let little = ", target_max = \"2ms\"";
+    let much = ", utilization_low = \"99%\", target_max = \"80ms\"";
+    // Of the rate 97.5 % are packets: each has 38 bytes of Ethernet around it.
+    let [(least, short), (most, long)] = policies(little, much);
+    assert!(short < 4.5 && least < 0.94, "{short} ms and {least} of the rate with at most 2 ms");
+    assert!(long > 1.5 * short && most > 0.95, "{long} ms and {most} of the rate with as much as that takes");
+    // The other way round it is the other way round.
+    let [(most, long), (least, short)] = policies(much, little);
+    assert!(short < 4.5 && least < 0.94, "{short} ms, {least}");
+    assert!(long > 1.5 * short && most > 0.95, "{long} ms, {most}");
+    // A policy that asks for less is content with less delay.
+    let [content, _] = policies(", utilization_low = \"60%\"", "");
+    let [eager, _] = policies(", utilization_low = \"99%\"", "");
+    assert!(content.1 < 0.75 * eager.1 && content.0 < eager.0, "{content:?} for 60 %, {eager:?} for 99 %");
+}
+
 #[test]
 fn who_is_exempt_is_not_signalled() {
     let drops = |exempt: bool| {
@@ -98,6 +136,23 @@ fn what_does_not_go_together_is_refused_with_key_and_remedy() {
             "links.0.customers.0.burst",
         ),
         ("customers = [{ group = 0, target = \"9ms\" }]\npolicy = { target_max = \"9ms\" }", user, "policy"),
+        ("customers = [{ group = 0, rate = \"1Mbit/s\", target_max = \"9ms\" }]", user, "0.target_max"),
+        (
+            "customers = [{ group = 0, utilization_low = \"90%\" }]\npolicy = { target_max = \"9ms\" }",
+            user,
+            "0.utilization_low`: needs a rate",
+        ),
+        (
+            "customers = [{ group = 0, rate = \"1Mbit/s\", target_max = \"9us\" }]\npolicy = { target_max = \"9ms\" }",
+            user,
+            "0.target_max`: target_min",
+        ),
+        (
+            "customers = [{ group = 0, rate = \"1Mbit/s\", target_max = \"9ms\" }]\npolicy = { target_max = \"9ms\" }\n\
+             steered_by = \"poll\"",
+            user,
+            "steered_by",
+        ),
         ("customers = [{ group = 0 }]\nmedium = \"air\"", user, "`medium`"),
         ("customers = [{ group = 0 }]\nupstream = \"follow\"", user, "`upstream`"),
         ("sites = [{ name = \"tower\" }]", user, "links.0.sites"),

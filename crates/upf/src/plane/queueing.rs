@@ -7,5 +7,4 @@ pub(super) mod learn;
 pub(super) mod parked;
 pub(super) mod queue_pool;
 pub(super) mod serve;
-pub(super) mod sojourns;
 pub mod timing_wheel;

@@ -10,10 +10,12 @@
 //! whole.
 
 use super::PerUser;
-use crate::Shaper;
+use super::own::own_of;
+use crate::{Shaper, Sojourns, memory};
 use crate::rounds::{Over, Rounds, Turn};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::iter::repeat_n;
 use weir_aqm::{Aqm, Guide};
 use weir_units::{Bytes, Duration, NANOS_PER_SEC, Rate, Time};
 
@@ -31,6 +33,9 @@ pub struct Plan {
     /// Whether its packets pass the algorithm by.
     pub is_exempt: bool,
 }
+
+/// Users whose memory is asked for before they are told.
+const ASKED_AHEAD: usize = 8;
 
 /// A turn of a site at the link.
 const TURN: i64 = 1;
@@ -243,12 +248,17 @@ pub struct UserNow {
     pub delays: Duration,
     /// The longest since it was asked for last.
     pub delay_max: Duration,
+    /// The time that 95 % of the packets sent since then waited at most, up to a quarter too long; none
+    /// without packets.
+    pub delay_p95: Option<Duration>,
     /// Bytes and packets that wait.
     pub backlog: Bytes,
     /// Packets that wait.
     pub waiting: u32,
     /// The rate that it is held to.
     pub rate: Option<Rate>,
+    /// The delay set point of its algorithm, where that has one.
+    pub setpoint: Option<Duration>,
     /// The round-trip time between the queue and the user that was measured last, where somebody does.
     pub rtt: Option<Duration>,
 }
@@ -291,6 +301,8 @@ impl Account {
 pub(super) struct Entitlements {
     plans: Plans,
     accounts: Box<[Account]>,
+    /// How long packets of each waited since somebody asked.
+    sojourns: Box<[Sojourns]>,
     catch_up: Duration,
 }
 
@@ -299,18 +311,38 @@ impl Entitlements {
     pub fn new(places: usize, catch_up: Duration) -> Entitlements {
         Entitlements {
             plans: Plans::new(Vec::new(), &[]),
-            accounts: vec![Account::default(); places].into(),
+            accounts: memory::array(repeat_n(Account::default(), places)),
+            sojourns: memory::array(repeat_n(Sojourns::default(), places)),
             catch_up,
         }
     }
 
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.accounts) + self.plans.bytes()
+        size_of_val(&*self.accounts) + size_of_val(&*self.sojourns) + self.plans.bytes()
     }
 
     #[inline]
     pub fn account(&mut self, at: usize) -> &mut Account {
         &mut self.accounts[at]
+    }
+
+    /// A packet was sent, after it had waited so long.
+    #[inline]
+    pub fn counted(&mut self, at: usize, len: Bytes, sojourn: Duration, is_marked: bool) {
+        self.accounts[at].sent(len, sojourn, is_marked);
+        self.sojourns[at].note(sojourn);
+    }
+
+    /// Asks for the memory of what is told of a place.
+    #[inline]
+    fn ask(&self, at: usize) {
+        memory::soon(&self.accounts[at]);
+        memory::lines_soon(&self.sojourns[at], 2);
+    }
+
+    /// A place has a new user, who has sent nothing.
+    pub fn begin(&mut self, at: usize) {
+        (self.accounts[at], self.sojourns[at]) = Default::default();
     }
 
     #[inline]
@@ -409,8 +441,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     /// A user gets what its plan says.
     pub(super) fn entitle(&mut self, at: usize) {
         let Some(entitled) = &mut self.entitled else { return };
-        // Those without a place are no customers.
-        let plan = if at == self.users.len() - 1 { Plan::default() } else { entitled.plans.of(self.users[at].key) };
+        let plan = entitled.plans.of(self.users[at].key);
         let account = &mut entitled.accounts[at];
         (account.site, account.is_exempt) = (plan.site.map_or(0, |site| site + 1), plan.is_exempt);
         if let Some(paces) = &mut self.paces {
@@ -488,8 +519,16 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     pub(super) fn told(&mut self, from: usize, into: &mut [UserNow]) -> usize {
         let Some(entitled) = &mut self.entitled else { return 0 };
         let places = self.used.saturating_sub(from).min(into.len());
+        let of_all = self.guide.setpoint();
         for (at, told) in (from..).zip(&mut into[..places]) {
-            let user = &self.users[at];
+            // Of many users most are in no cache.
+            if let Some(user) = self.users.get(at + ASKED_AHEAD) {
+                memory::lines_soon(user, 2);
+                entitled.ask(at + ASKED_AHEAD);
+            }
+            let user = &mut self.users[at];
+            let given = own_of(&mut self.own, user.key).map_or(of_all, |own| own.setpoint());
+            let setpoint = given.or_else(|| user.line.aqm.setpoint().map(|setpoint| setpoint.get()));
             let of_flows = match (&self.sets, user.set) {
                 (Some(sets), Some(set)) => sets.look(set as usize).backlog(),
                 _ => Bytes::ZERO,
@@ -504,9 +543,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
                 marked,
                 delays,
                 delay_max: std::mem::take(&mut entitled.accounts[at].delay_max),
+                delay_p95: entitled.sojourns[at].take_p95(),
                 backlog: user.line.backlog + of_flows + beside,
                 waiting: self.turns[at].waiting,
                 rate: self.paces.as_ref().and_then(|paces| paces.rate(at)),
+                setpoint,
                 rtt: None,
             };
         }

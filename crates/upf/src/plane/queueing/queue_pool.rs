@@ -3,12 +3,11 @@
 
 use crate::plane::classify::layout::QueuePlan;
 use crate::plane::queueing::bound::Bound;
-use crate::plane::queueing::sojourns::Sojourns;
 use crate::plane::setup::{PlaneSetup, Profile};
 use weir_aqm::{AnyAqm, Parameters, Params};
 use weir_config::AqmConfig;
 use weir_dataplane::Frame;
-use weir_queue::{Counters, Pooled, Shaper, Store};
+use weir_queue::{Counters, Pooled, Shaper, Sojourns, Store};
 use weir_steer::{Helm, Policy, PolicyError, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
