@@ -62,6 +62,35 @@ fn the_same_command_writes_the_same_bytes() {
     }
 }
 
+/// At a rate at which the numbers mean nothing, but are there in seconds.
+#[test]
+fn open_values_of_the_virtual_queue_are_judged_together() {
+    let out = folder("virtual-sweep");
+    let run = |arguments: &[&str]| {
+        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+        weir.args(["reproduce", "steering", "--arm", "sim", "--figure", "virtual-sweep", "--json"]);
+        weir.args(arguments).arg("--out").arg(&out).output().expect("weir starts")
+    };
+    let done = run(&["--rate", "1Mbit/s", "--seeds", "1"]);
+    let result: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|e| panic!("{e}: {done:?}"));
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let table = &result["tables"][0];
+    let [header, rows] = ["header", "rows"].map(|key| table[key].as_array().expect("a table"));
+    let runs = result["runs"].as_array().expect("runs");
+    // Two policies, four numbers of flows.
+    assert_eq!(rows.len() * 8, runs.len(), "{table}");
+    assert!(rows.iter().all(|row| row.as_array().map(Vec::len) == Some(header.len())), "{table}");
+    let of = |row: &Value| {
+        let last = row.as_array().and_then(|row| row.last()?.as_str()).expect("what was held").to_string();
+        last.split(", ").map(|part| part.split(' ').next().unwrap().parse::<u32>().unwrap()).sum::<u32>()
+    };
+    let held: Vec<u32> = rows.iter().map(of).collect();
+    assert!(held.is_sorted_by(|a, b| a >= b), "{held:?}");
+    assert!(out.join("steering-virtual-sweep-sim-1Mbitps/table1.csv").exists());
+    let refused = run(&["--quick"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
 #[test]
 fn a_rate_that_is_none_is_blamed_on_its_option() {
     let run = Command::new(env!("CARGO_BIN_EXE_weir"))
