@@ -1,5 +1,6 @@
-//! What the paper leaves open of the virtual queue: every combination of its set point, of how its rate steps and
-//! of the memory of the rate, judged by A14, A15 and A16 at once, and by a second, lower target of utilization.
+//! What the paper leaves open of the virtual queue: every combination of its set point, of how its rate
+//! steps and of the memory of the rate, judged by A14, A15 and A16 at once, and by a second, lower target of
+//! utilization.
 
 use super::cases::{Case, File, Part, Run, Values, document};
 use super::over_time::{VirtualQueue, virtual_queue};
