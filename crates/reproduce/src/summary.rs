@@ -1,10 +1,12 @@
-//! One page of results that reproductions left: each with its date, commit, machine and number of runs.
+//! One page of results that reproductions left: each with its date, commit, machine and number of runs, and
+//! whether the code that it depends on has changed since.
 
 use crate::host::{Error, Made};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use weir_measure::result::Claim;
 use weir_units::Rate;
 
@@ -16,18 +18,100 @@ struct Outcome {
     made: Made,
     value: Value,
     claims: Vec<Claim>,
+    code: Code,
 }
 
-/// Makes the page of all results below a folder, in the order of their names.
+/// What simulated results depend on, as folders of the repository: the simulator and the crates below it, the
+/// experiments, and their scenarios. A test compares them with what the crates name as dependencies.
+const SIMULATED: [&str; 13] = [
+    "crates/units",
+    "crates/params",
+    "crates/wire",
+    "crates/sense",
+    "crates/aqm",
+    "crates/queue",
+    "crates/steer",
+    "crates/tcp",
+    "crates/measure",
+    "crates/config",
+    "crates/sim",
+    "crates/reproduce",
+    "data/scenarios",
+];
+/// What results of real TCP depend on besides.
+const LIVE: [&str; 4] = ["crates/bpf", "crates/dataplane", "crates/upf", "crates/lab"];
+
+/// What became of the code since results were made.
+#[derive(Debug, PartialEq)]
+enum Code {
+    /// Every file that they depend on is as it was.
+    Unchanged,
+    /// So many files are other ones, in these folders.
+    Changed(usize, Vec<&'static str>),
+    /// Why it cannot be told.
+    Unknown(&'static str),
+}
+
+impl Code {
+    /// Compares the files in a working tree with those of the commit that results of an arm name.
+    fn since(tree: &Path, commit: &str, arm: &str) -> Code {
+        if commit.contains("changed") {
+            return Code::Unknown("the program was made from files that are in no commit");
+        }
+        let is_hash = !commit.is_empty() && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let more = if arm == "sim" { &[][..] } else { &LIVE[..] };
+        let folders = || SIMULATED.iter().chain(more).copied();
+        let top = folders().map(|folder| format!(":(top){folder}"));
+        let found = is_hash.then(|| {
+            git(tree, ["diff", "--name-only", commit, "--"].map(String::from).into_iter().chain(top))
+        });
+        let Some(names) = found.flatten() else { return Code::Unknown("git does not know its commit here") };
+        let names: Vec<&str> = names.lines().collect();
+        if names.is_empty() {
+            return Code::Unchanged;
+        }
+        let is_in = |folder: &&str| {
+            names.iter().any(|name| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+        };
+        Code::Changed(names.len(), folders().filter(is_in).collect())
+    }
+
+    /// A sentence about it.
+    fn told(&self) -> String {
+        match self {
+            Code::Unchanged => "The code that it depends on has not changed since that commit.".into(),
+            Code::Changed(1, folders) => format!(
+                "**Older than the code**: a file that it depends on has changed since that commit, in {}.",
+                folders.join(", ")
+            ),
+            Code::Changed(files, folders) => format!(
+                "**Older than the code**: {files} files that it depends on have changed since that commit, in {}.",
+                folders.join(", ")
+            ),
+            Code::Unknown(why) => {
+                format!("Whether the code that it depends on has changed since is unknown: {why}.")
+            }
+        }
+    }
+}
+
+/// What git prints in a folder; nothing if it is not there or fails.
+fn git(tree: &Path, arguments: impl IntoIterator<Item = String>) -> Option<String> {
+    let output = Command::new("git").arg("-C").arg(tree).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+}
+
+/// Makes the page of all results below a folder, in the order of their names. Each is told whether the code
+/// in the working tree of git around `tree` is that of its commit.
 ///
 /// # Errors
 ///
 /// If the folder cannot be read, has no results, or one of them is damaged or does not say when it was made.
-pub fn page(root: &Path) -> Result<String, Error> {
+pub fn page(root: &Path, tree: &Path) -> Result<String, Error> {
     let mut found = Vec::new();
     find(root, &mut found)?;
     found.sort();
-    let outcomes = found.iter().map(|file| read(root, file)).collect::<Result<Vec<_>, Error>>()?;
+    let outcomes = found.iter().map(|file| read(root, file, tree)).collect::<Result<Vec<_>, Error>>()?;
     let outcomes: Vec<Outcome> = outcomes.into_iter().flatten().collect();
     if outcomes.is_empty() {
         let remedy = "make some with `weir reproduce PAPER`, or name the folder that --out named";
@@ -38,6 +122,7 @@ pub fn page(root: &Path) -> Result<String, Error> {
     }
     let mut out = String::from(HEAD);
     totals(&outcomes, &mut out);
+    ages(&outcomes, tree, &mut out);
     outcomes.iter().for_each(|outcome| section(outcome, &mut out));
     Ok(out)
 }
@@ -67,7 +152,7 @@ fn find(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Error> {
 }
 
 /// A result; nothing where the file is that of a single run.
-fn read(root: &Path, file: &Path) -> Result<Option<Outcome>, Error> {
+fn read(root: &Path, file: &Path, tree: &Path) -> Result<Option<Outcome>, Error> {
     let damaged = |what: &dyn std::fmt::Display| {
         Error::input(format!("{}: {what}; make it again with `weir reproduce`", file.display()))
     };
@@ -84,7 +169,13 @@ fn read(root: &Path, file: &Path) -> Result<Option<Outcome>, Error> {
     let folder = file.parent().and_then(|f| f.strip_prefix(root).ok()).unwrap_or(Path::new(""));
     let title = value["title"].as_str().unwrap_or("Results").to_string();
     let folder = folder.display().to_string();
-    Ok(Some(Outcome { command: command(&value), folder, title, made, value, claims }))
+    let code = Code::since(tree, &made.commit, arm(&value));
+    Ok(Some(Outcome { command: command(&value), folder, title, made, value, claims, code }))
+}
+
+/// The arm that made results.
+fn arm(value: &Value) -> &str {
+    value["arm"].as_str().unwrap_or("sim")
 }
 
 /// The command that makes such results.
@@ -142,9 +233,9 @@ fn repetitions(value: &Value) -> String {
 fn totals(outcomes: &[Outcome], out: &mut String) {
     let mut sums: BTreeMap<[String; 3], [usize; 5]> = BTreeMap::new();
     for outcome in outcomes {
-        let text = |key: &str| outcome.value[key].as_str().unwrap_or("sim").to_string();
+        let paper = outcome.value["paper"].as_str().unwrap_or_default().to_string();
         let form = if outcome.value["quick"] == true { "short" } else { "full" };
-        let sum = sums.entry([text("paper"), text("arm"), form.to_string()]).or_default();
+        let sum = sums.entry([paper, arm(&outcome.value).to_string(), form.to_string()]).or_default();
         for claim in &outcome.claims {
             sum[0] += usize::from(claim.held);
             sum[1] += usize::from(claim.is_missed());
@@ -164,6 +255,26 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
     out.push('\n');
 }
 
+/// How many results are as old as the code, and as of which commit that is told.
+fn ages(outcomes: &[Outcome], tree: &Path, out: &mut String) {
+    let here = ["describe", "--always", "--dirty=, changed", "--exclude=*"].map(String::from);
+    let Some(here) = git(tree, here) else {
+        out.push_str(
+            "Whether code has changed since is unknown: the page was not made in a tree of git.\n\n",
+        );
+        return;
+    };
+    let count = |is_so: fn(&Code) -> bool| outcomes.iter().filter(|outcome| is_so(&outcome.code)).count();
+    let _ = writeln!(
+        out,
+        "Compared with the tree of commit {here}: of {} results the code is the same for {}, other for {}, and unknown for {}.\n",
+        outcomes.len(),
+        count(|code| *code == Code::Unchanged),
+        count(|code| matches!(code, Code::Changed(..))),
+        count(|code| matches!(code, Code::Unknown(_))),
+    );
+}
+
 /// A cell of a table: one line, and no bar.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
@@ -175,7 +286,7 @@ fn row(cells: impl IntoIterator<Item = String>, out: &mut String) {
 }
 
 fn section(outcome: &Outcome, out: &mut String) {
-    let Outcome { title, made, value, claims, command, folder } = outcome;
+    let Outcome { title, made, value, claims, command, folder, code } = outcome;
     let runs = repetitions(value);
     let _ = writeln!(out, "## {title}\n");
     let _ = writeln!(
@@ -183,6 +294,7 @@ fn section(outcome: &Outcome, out: &mut String) {
         "`{command}` ({folder}): {}, commit {}, version {}; {}; {runs}.\n",
         made.date, made.commit, made.version, made.machine
     );
+    let _ = writeln!(out, "{}\n", code.told());
     if made.commit.contains("changed") {
         out.push_str("**Changed tree**: the program was made from files that are in no commit.\n\n");
     }
@@ -265,12 +377,14 @@ mod tests {
         let write =
             |value: &Value| std::fs::write(folder.join("avq/result.json"), value.to_string()).unwrap();
         write(&result);
-        let page = page(&folder).expect("a page");
+        let page = page(&folder, &folder).expect("a page");
         for wanted in [
             "`weir reproduce avq --experiment 2 --timers 2001` (avq): 2026-11-23, commit abc1234, changed, version 0.1.0; 2 x EPYC; one \
              run of one case, 2 runs of one case.",
             "| avq | sim | full | 1 | 1 | 0 | 1 | 0 |",
             "**Changed tree**",
+            "has changed since is unknown: the program was made from files that are in no commit.",
+            "is unknown: the page was not made in a tree of git",
             "| D4 | **missed** |  | below 1 | 2 | poor |",
             "| AVQ | a\\|b |",
             "* D4 is missed: why (assumed, not shown).",
@@ -289,16 +403,108 @@ mod tests {
         // A run of its own beside them is no reproduction.
         std::fs::create_dir_all(folder.join("run")).unwrap();
         std::fs::write(folder.join("run/result.json"), "{}").unwrap();
-        assert!(super::page(&folder).is_ok());
+        assert!(super::page(&folder, &folder).is_ok());
         let mut old = result.clone();
         old.as_object_mut().expect("an object").remove("made");
         write(&old);
-        let Err(Error::Input(told)) = super::page(&folder) else { panic!("it says nothing of its origin") };
+        let Err(Error::Input(told)) = super::page(&folder, &folder) else {
+            panic!("it says nothing of its origin")
+        };
         assert!(told.contains("result.json") && told.contains("does not say when"), "{told}");
         std::fs::write(folder.join("avq/result.json"), "{").unwrap();
-        assert!(super::page(&folder).is_err());
+        assert!(super::page(&folder, &folder).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
-        let Err(Error::Input(told)) = super::page(&folder) else { panic!("there is no such folder") };
+        let Err(Error::Input(told)) = super::page(&folder, &folder) else {
+            panic!("there is no such folder")
+        };
         assert!(told.contains("weir-summary"), "{told}");
+    }
+
+    /// Dependencies of a crate that are crates of this repository; those of tests and builds left out.
+    fn dependencies(folder: &str) -> Vec<String> {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder).join("Cargo.toml");
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let section = text.split("\n[").find(|section| section.starts_with("dependencies]"));
+        let names = section.into_iter().flat_map(str::lines).filter_map(|line| line.strip_prefix("weir-"));
+        let name = |line: &str| line.chars().take_while(|c| c.is_ascii_alphanumeric()).collect::<String>();
+        names.map(|line| format!("crates/{}", name(line))).collect()
+    }
+
+    #[test]
+    fn results_depend_on_every_crate_below_those_that_make_them() {
+        let all: Vec<&str> = SIMULATED.into_iter().chain(LIVE).collect();
+        let crates = all.iter().filter(|folder| folder.starts_with("crates/"));
+        for folder in crates.clone() {
+            for needed in dependencies(folder) {
+                // Pages and charts are no results.
+                let is_known = all.contains(&needed.as_str()) || needed == "crates/report";
+                assert!(is_known, "{folder} depends on {needed}, which is not compared");
+            }
+        }
+        assert!(dependencies("crates/reproduce").len() > 4, "the crates were not read");
+        let simulated =
+            SIMULATED.iter().filter(|folder| folder.starts_with("crates/") && **folder != "crates/reproduce");
+        for folder in simulated {
+            let live = dependencies(folder).into_iter().find(|needed| LIVE.contains(&needed.as_str()));
+            assert_eq!(live, None, "of {folder}, which is simulated");
+        }
+    }
+
+    #[test]
+    fn results_are_as_old_as_the_code_that_they_depend_on() {
+        let tree = folder("tree");
+        let write = |name: &str, text: &str| {
+            let file = tree.join(name);
+            std::fs::create_dir_all(file.parent().expect("a folder")).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        let git = |arguments: &[&str]| {
+            let who =
+                ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"];
+            super::git(&tree, who.iter().chain(arguments).map(|text| text.to_string())).expect("git")
+        };
+        let commit = || {
+            git(&["add", "."]);
+            git(&["commit", "--quiet", "--message", "one"]);
+            git(&["rev-parse", "--short", "HEAD"])
+        };
+        assert!(matches!(Code::since(&tree, "abc1234", "sim"), Code::Unknown(_)), "there is no repository");
+        git(&["init", "--quiet"]);
+        for name in ["crates/sim/src/a.rs", "crates/lab/src/a.rs", "data/scenarios/a.toml", "docs/a.md"] {
+            write(name, "old");
+        }
+        let first = commit();
+        let since = |arm: &str| Code::since(&tree, &first, arm);
+        write("docs/a.md", "new");
+        assert_eq!((since("sim"), since("lab")), (Code::Unchanged, Code::Unchanged), "a text is no code");
+        write("crates/lab/src/a.rs", "new");
+        assert_eq!((since("sim"), since("lab")), (Code::Unchanged, Code::Changed(1, vec!["crates/lab"])));
+        // In a commit or not: what counts is what lies in the tree.
+        write("crates/sim/src/a.rs", "new");
+        let changed = || Code::Changed(2, vec!["crates/sim", "data/scenarios"]);
+        write("data/scenarios/a.toml", "new");
+        assert_eq!(since("sim"), changed());
+        let second = commit();
+        assert_eq!((since("sim"), Code::since(&tree, &second, "sim")), (changed(), Code::Unchanged));
+        // From a folder below, as where the page is made.
+        assert_eq!(Code::since(&tree.join("docs"), &first, "sim"), changed());
+        for unknown in ["unknown", "", "0123456789", "--help", &format!("{first}, changed")] {
+            assert!(matches!(Code::since(&tree, unknown, "sim"), Code::Unknown(_)), "{unknown}");
+        }
+
+        let result = json!({
+            "paper": "vaqm", "arm": "sim", "title": "vAQM",
+            "made": { "date": "2026-11-23", "commit": first, "version": "0.1.0", "machine": "2 x EPYC" },
+        });
+        let results = folder("ages");
+        std::fs::write(results.join("avq/result.json"), result.to_string()).unwrap();
+        let page = page(&results, &tree).expect("a page");
+        for wanted in [
+            format!("Compared with the tree of commit {second}: of 1 results the code is the same for 0, other for 1, and unknown for 0."),
+            "**Older than the code**: 2 files that it depends on have changed since that commit, in crates/sim, data/scenarios.".into(),
+        ] {
+            assert!(page.contains(&wanted), "{wanted:?} in {page}");
+        }
+        [tree, results].iter().for_each(|folder| std::fs::remove_dir_all(folder).unwrap());
     }
 }

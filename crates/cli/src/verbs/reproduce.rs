@@ -44,7 +44,8 @@ enum Paper {
 /// Put results that were written before into one page, in Markdown.
 ///
 /// Reads every `result.json` below a folder and writes their tables and claims, each with the command, date,
-/// commit, machine and number of runs. It is what makes docs/results.md.
+/// commit, machine and number of runs, and with whether the code that it depends on has changed since that
+/// commit in the working tree of git around the current folder. It is what makes docs/results.md.
 #[derive(clap::Args)]
 struct Summary {
     /// The folder that `--out` named when they were made.
@@ -220,7 +221,7 @@ fn choice<T: Sync>(choices: &'static [Choice<T>]) -> impl TypedValueParser<Value
 
 /// Writes the page of what was made before.
 fn summarize(Summary { folder, into }: Summary, output: &Output) -> Done {
-    let page = summary::page(&folder).map_err(failure)?;
+    let page = summary::page(&folder, Path::new(".")).map_err(failure)?;
     match into {
         Some(file) => {
             weir_report::write_atomic(&file, page.as_bytes()).map_err(|e| Failure::Failed(e.to_string()))?;

@@ -33,7 +33,12 @@ fn the_claims_hold_in_the_short_form() {
     // 95 % of the packets find less than 0.33 ms in the real queue of figure 8a, and the width of the paper's
     // line is 0.1 ms.
     for (figure, count, undecided, missed) in [("5", 16, 4, 0), ("8a", 6, 2, 1)] {
-        let (status, result) = reproduce(figure, &folder(&format!("claims{figure}")));
+        let out = folder(&format!("claims{figure}"));
+        let (status, result) = reproduce(figure, &out);
+        if figure == "5" {
+            let chart = file(&out, figure, "figure5-1Gbitps.svg");
+            assert!(["Utilization (%)", "95 % delay (ms)", "GSP-AS"].iter().all(|text| chart.contains(text)));
+        }
         let claims = result["claims"].as_array().expect("claims");
         let (open, failed): (Vec<&Value>, Vec<&Value>) =
             claims.iter().filter(|c| c["held"] != true).partition(|c| c["undecided"] == true);
@@ -60,6 +65,35 @@ fn the_same_command_writes_the_same_bytes() {
         let [first, second] = outs.each_ref().map(|out| file(out, "8b", name));
         assert!(first == second, "{name} differs");
     }
+}
+
+/// At a rate at which the numbers mean nothing, but are there in seconds.
+#[test]
+fn open_values_of_the_virtual_queue_are_judged_together() {
+    let out = folder("virtual-sweep");
+    let run = |arguments: &[&str]| {
+        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+        weir.args(["reproduce", "steering", "--arm", "sim", "--figure", "virtual-sweep", "--json"]);
+        weir.args(arguments).arg("--out").arg(&out).output().expect("weir starts")
+    };
+    let done = run(&["--rate", "1Mbit/s", "--seeds", "1"]);
+    let result: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|e| panic!("{e}: {done:?}"));
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let table = &result["tables"][0];
+    let [header, rows] = ["header", "rows"].map(|key| table[key].as_array().expect("a table"));
+    let runs = result["runs"].as_array().expect("runs");
+    // Two policies, four numbers of flows.
+    assert_eq!(rows.len() * 8, runs.len(), "{table}");
+    assert!(rows.iter().all(|row| row.as_array().map(Vec::len) == Some(header.len())), "{table}");
+    let of = |row: &Value| {
+        let last = row.as_array().and_then(|row| row.last()?.as_str()).expect("what was held").to_string();
+        last.split(", ").map(|part| part.split(' ').next().unwrap().parse::<u32>().unwrap()).sum::<u32>()
+    };
+    let held: Vec<u32> = rows.iter().map(of).collect();
+    assert!(held.is_sorted_by(|a, b| a >= b), "{held:?}");
+    assert!(out.join("steering-virtual-sweep-sim-1Mbitps/table1.csv").exists());
+    let refused = run(&["--quick"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
 
 #[test]

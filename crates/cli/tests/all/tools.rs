@@ -85,6 +85,33 @@ fn what_is_found_is_not_installed_and_what_is_not_found_is() {
     assert!(said.contains(": python3-scapy") && !said.contains("tshark"), "{lacking:?}");
 }
 
+/// `make reproduce` installs ns-2 like everything else that a target needs, and goes on without root.
+#[test]
+fn the_campaign_installs_its_witness_or_says_what_it_leaves_out() {
+    let programs = Programs::new();
+    programs.add("other/cargo", "exit 0");
+    programs.add("other/apt-get", &format!("echo \"$*\" >>{}", programs.path("asked").display()));
+    let is_there = programs.run("find", &["ns", "/dev/null"], None).status.success();
+    let said = programs.run("install", &["reproduce"], None);
+    let said = text(&said.stdout) + &text(&said.stderr);
+    assert_eq!(said.contains(": ns2") || said.contains("get install ns2"), !is_there, "{said}");
+    programs.add("other/ns", "exit 0");
+    let there = programs.run("install", &["reproduce"], None);
+    assert!(there.status.success() && there.stdout.is_empty(), "{there:?}");
+
+    // Another user than root: `id` says so.
+    programs.add("other/id", "echo 1000");
+    programs.add("weir", &format!("echo \"$*\" >>{}", programs.path("ran").display()));
+    let out = programs.path("out");
+    let arguments = [programs.path("weir"), out].map(|path| path.to_str().unwrap().to_string());
+    let ran = programs.run("reproduce", &arguments.each_ref().map(String::as_str), None);
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    assert!(text(&ran.stderr).contains("left out: what runs with real TCP"), "{ran:?}");
+    let ran = std::fs::read_to_string(programs.path("ran")).unwrap();
+    assert!(ran.contains("avq --experiment all --witness ns2") && !ran.contains("lab"), "{ran}");
+    assert!(ran.lines().last().is_some_and(|last| last.starts_with("reproduce summary")), "{ran}");
+}
+
 #[test]
 fn the_clients_of_make_interop_run_in_the_python_that_was_found() {
     let programs = Programs::new();

@@ -1,9 +1,10 @@
-//! Experiments that show why claims are missed, all with one home behind a limiter of 16 Mbit/s.
+//! Experiments that show why claims are missed, all with one home of the paper's testbed.
 
 use crate::experiment::{Experiment, Points, delay_p95_ms, payload_mbps};
-use crate::statistics::most;
+use crate::statistics::{least, mean, most, quantile, sorted};
+use weir_measure::result::Recording;
 
-/// Name and content of the scenario.
+/// Name and content of the scenario without probes.
 const FILE: (&str, &str) = scenario_file!("cause_limiter.toml");
 
 /// Payload is 15.3 Mbit/s at most, and over 200 ms a queue of 100 ms keeps it.
@@ -11,8 +12,7 @@ pub static PAYLOAD: Experiment = Experiment {
     name: "payload",
     file: FILE,
     judge: |points: &Points| {
-        let at_most =
-            most(points.0.iter().map(|point| crate::statistics::mean(point.runs.iter().map(payload_mbps))));
+        let at_most = most(points.0.iter().map(|point| mean(point.runs.iter().map(payload_mbps))));
         let [short, long] =
             ["CoDel, 5 ms", "CoDel, 100 ms"].map(|name| points.mean(&["200ms", name], payload_mbps));
         let found = format!(
@@ -67,5 +67,95 @@ pub static GRADUALLY: Experiment = Experiment {
             cubic[0], cubic[1], reno[0], reno[1]
         );
         (found, reno[0] >= 25.0 && reno[1] >= 25.0 && cubic[0] < reno[0] && cubic[1] < reno[1] && long < 10.0)
+    },
+};
+
+/// Name and content of the scenario with probes, in which the limiter's queue comes first.
+const SENSED: (&str, &str) = scenario_file!("cause_asqm.toml");
+const RTTS: [&str; 3] = ["50 ms", "100 ms", "200 ms"];
+
+/// The 95 % delay of the limiter's queue at each round-trip time, in ms.
+fn queues(points: &Points, name: &str) -> [f64; 3] {
+    RTTS.map(|rtt| points.mean(&[rtt, name], delay_p95_ms))
+}
+
+fn three([a, b, c]: [f64; 3]) -> String {
+    format!("{a:.0}, {b:.0} and {c:.0} ms")
+}
+
+/// The delay is what the target is.
+pub static TARGET: Experiment = Experiment {
+    name: "target",
+    file: SENSED,
+    judge: |points: &Points| {
+        let [usual, half] = ["ASQM", "ASQM, 50 ms"].map(|name| queues(points, name));
+        let found = format!(
+            "95 % wait {} at round-trip times of 50, 100 and 200 ms, and {} with a target of 50 ms",
+            three(usual),
+            three(half)
+        );
+        (found, least(usual) > 75.0 && most(half) <= 62.5)
+    },
+};
+
+/// What exceeds the target is what senders add until they answer.
+pub static SENDERS: Experiment = Experiment {
+    name: "senders",
+    file: SENSED,
+    judge: |points: &Points| {
+        let [one, ten, forty] = ["ASQM, one flow", "ASQM", "ASQM, 40 flows"].map(|name| queues(points, name));
+        let found = format!(
+            "95 % wait {} with one flow, {} with ten and {} with 40, at round-trip times of 50, 100 and 200 ms",
+            three(one),
+            three(ten),
+            three(forty)
+        );
+        (found, most(one) <= 100.0 && least(ten) > 100.0 && least(forty) > most(ten))
+    },
+};
+
+/// Probes take what ASQM is behind.
+pub static PROBES: Experiment = Experiment {
+    name: "probes",
+    file: SENSED,
+    judge: |points: &Points| {
+        let [codel, pie, asqm, fewer] = ["CoDel", "PIE", "ASQM", "ASQM, a probe for 64 packets"]
+            .map(|name| points.mean(&["50 ms", name], payload_mbps));
+        let best = codel.max(pie);
+        let found = format!(
+            "at 50 ms ASQM has {asqm:.2} Mbit/s with a probe for 4 packets and {fewer:.2} with one for 64, CoDel {codel:.2} and PIE {pie:.2}"
+        );
+        (found, asqm <= best - 0.05 && fewer >= best - 0.02)
+    },
+};
+
+/// A FIFO is as long as its frames, and empty only where senders pause.
+pub static FIFO: Experiment = Experiment {
+    name: "fifo",
+    file: scenario_file!("cause_fifo.toml"),
+    judge: |points: &Points| {
+        // Round trips over a path of 100 ms, that 5 and 95 % of the time they do not exceed.
+        let of = |name: &str| {
+            let ends = |run: &Recording| {
+                let samples = run.link_samples.first().into_iter().flatten();
+                let measured = samples.filter(|sample| sample.t_s > run.summary.warmup_s);
+                let delays = sorted(measured.map(|sample| 100.0 + sample.delay_mean_ms));
+                [0.05, 0.95].map(|share| quantile(&delays, share))
+            };
+            let runs: Vec<[f64; 2]> = points.runs(&[name]).map(ends).collect();
+            [0, 1].map(|end| mean(runs.iter().map(|run| run[end])))
+        };
+        let [usual, reno, pauses, short] =
+            ["as in the testbed", "Reno", "pauses of 20 s", "750 frames"].map(of);
+        let told = |[low, high]: [f64; 2]| format!("{low:.0} to {high:.0} ms");
+        let found = format!(
+            "round trips are {} (5 and 95 %), with Reno {}, with pauses of 20 s between transfers {}, with 750 frames {}",
+            told(usual),
+            told(reno),
+            told(pauses),
+            told(short)
+        );
+        let is_full = least([usual[0], reno[0], short[0]]) > 400.0;
+        (found, is_full && pauses[0] <= 200.0 && short[1] <= 1500.0 && usual[1] > 1500.0)
     },
 };

@@ -82,8 +82,9 @@ pub const TABLE: &[Said] = &[
         "its target",
         "target 100 ms",
         "the target, at 95 %",
-        "senders add up to 12 ms until a signal is answered: the probe is as old as the queue is long",
-    ),
+        "what exceeds the target is what senders add until they answer a signal, more the more there are",
+    )
+    .shown_by(&causes::SENDERS),
     row(
         "B7",
         "",
@@ -91,14 +92,16 @@ pub const TABLE: &[Said] = &[
         "50 ms, at 95 %",
         "the law begins to signal when the smoothed round trip of the link has reached 100 ms, so that the queue is there; \
          with a target of 50 ms it does what figure 8 shows",
-    ),
+    )
+    .shown_by(&causes::TARGET),
     row(
         "B8",
         "ASQM",
         "ASQM slightly more than either at 50 to 200 ms",
         "order only",
         "a probe takes 42 bytes of frames for four of 1514, 0.7 % of the limiter's rate; at 200 ms ASQM is ahead",
-    ),
+    )
+    .shown_by(&causes::PROBES),
     row(
         "B8",
         "PIE",
@@ -114,8 +117,9 @@ pub const TABLE: &[Said] = &[
         "vary between",
         "100 to about 1500 ms (CoDel), about 200 to 1200 ms (PIE)",
         "twice the lower end, a quarter around the upper",
-        "in the simulator the FIFO stays nine tenths full; real TCP varies more",
-    ),
+        "a FIFO is as long as its 1000 frames, and runs empty only where senders pause, of which the paper tells nothing",
+    )
+    .shown_by(&causes::FIFO),
     row("B10", "", "1500 and 1200 ms", "a second", ""),
     row(
         "B11",

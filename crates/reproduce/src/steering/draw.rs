@@ -6,7 +6,7 @@ use super::over_time::{between, samples};
 use crate::figure::{Figure, axis, point, series};
 use crate::statistics::mean;
 use weir_measure::result::{LinkSample, Recording};
-use weir_report::chart::{Look, Plot, PlotAxis, PlotSeries};
+use weir_report::chart::{self, FigurePoint, FigureSeries, Look, Plot, PlotAxis, PlotSeries};
 
 /// Numbers of flows that the paper shows the throughput of.
 const SHOWN: [u32; 3] = [2, 9, 36];
@@ -25,6 +25,29 @@ pub fn figures(part: Part, m: &Measured) -> Vec<Figure> {
         Part::EightB => m.recording().map_or(Vec::new(), |r| vec![virtual_queue(r), virtual_rate(r)]),
     };
     plots.into_iter().map(|(name, plot)| named(name, &m.rate(), plot)).collect()
+}
+
+/// Utilization above 95 % delay, of every queue with every number of flows.
+pub fn chart(m: &Measured, title: &str, subtitle: String) -> chart::Figure {
+    let point = |series: &str, flows: u32, of: fn(&Values) -> f64| {
+        let plotted = m.at(series, flows).plotted(0.0, 1.0, of);
+        FigurePoint { value: plotted.y, range: plotted.range }
+    };
+    let flows = m.flows();
+    let curve = |name: &str| FigureSeries {
+        name: name.to_string(),
+        utilization: flows.iter().map(|n| point(name, *n, |v| v.link.utilization)).collect(),
+        delay_p95_ms: flows.iter().map(|n| point(name, *n, p95)).collect(),
+    };
+    chart::Figure {
+        title: title.into(),
+        subtitle,
+        x_name: "Number of flows".into(),
+        categories: flows.iter().map(u32::to_string).collect(),
+        series: m.series().into_iter().map(curve).collect(),
+        log_delay: true,
+        ..chart::Figure::default()
+    }
 }
 
 /// A chart whose file and title say its rate.

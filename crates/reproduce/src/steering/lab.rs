@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use weir_config::Scenario;
 use weir_measure::result::{HostJitter, Recording, Summary};
-use weir_report::chart::{Figure, FigurePoint, FigureSeries, Plot, figure, plot};
+use weir_report::chart::{Plot, figure, plot};
 use weir_report::{FileSet, csv, html, table};
 
 /// The rate, unless one is given: what one processor can forward with room to spare.
@@ -228,28 +228,6 @@ fn host_line(m: &Measured) -> String {
     )
 }
 
-fn chart(m: &Measured, title: &str) -> Figure {
-    let point = |series: &str, flows: u32, of: fn(&Values) -> f64| {
-        let plotted = m.at(series, flows).plotted(0.0, 1.0, of);
-        FigurePoint { value: plotted.y, range: plotted.range }
-    };
-    let flows = m.flows();
-    let curve = |name: &str| FigureSeries {
-        name: name.to_string(),
-        utilization: flows.iter().map(|n| point(name, *n, |v| v.link.utilization)).collect(),
-        delay_p95_ms: flows.iter().map(|n| point(name, *n, |v| v.link.delay_ms.p95)).collect(),
-    };
-    Figure {
-        title: title.into(),
-        subtitle: host_line(m),
-        x_name: "Number of flows".into(),
-        categories: flows.iter().map(u32::to_string).collect(),
-        series: m.series().into_iter().map(curve).collect(),
-        log_delay: true,
-        ..Figure::default()
-    }
-}
-
 /// Writes the page with all runs, their charts and the result.
 fn publish(
     outcome: Outcome,
@@ -283,7 +261,8 @@ fn publish(
             files.add(name, csv::link_samples(samples))?;
         }
     }
-    files.add("figure.svg", figure(&chart(&Measured::new(runs), &title)))?;
+    let measured = Measured::new(runs);
+    files.add("figure.svg", figure(&draw::chart(&measured, &title, host_line(&measured))))?;
     let plots: Vec<Plot> = plots.into_iter().map(|figure| figure.plot).collect();
     let page = html::Page {
         title: &title,

@@ -13,6 +13,7 @@ mod paper;
 mod said;
 mod sim;
 mod text;
+mod virtual_sweep;
 
 use crate::choice::{Arm, Choice};
 use crate::host::{Error, Host, Report};
@@ -42,7 +43,7 @@ pub struct Arguments {
 }
 
 /// Figures of the paper.
-pub static FIGURES: [Choice<&[Part]>; 11] = [
+pub static FIGURES: [Choice<&[Part]>; 12] = [
     Choice::new("5", "Throughput and 95 % delay over the number of flows", &[Part::Five]),
     Choice::new("6", "The same with short transfers of 64 MB between", &[Part::Six]),
     Choice::new("7", "Both parts of figure 7", &[Part::SevenA, Part::SevenB]),
@@ -57,6 +58,11 @@ pub static FIGURES: [Choice<&[Part]>; 11] = [
     Choice::new("8b", "That virtual queue over time", &[Part::EightB]),
     Choice::new("text", "What the paper says without a figure (A1, A2, A18 to A20)", &[Part::Text]),
     Choice::new(bbr::NAME, "What flows of BBR do to steered and other queues; not of the paper", &[]),
+    Choice::new(
+        virtual_sweep::NAME,
+        "Values that the paper leaves open, judged by figures 8a and 8b together and at a target of 80 %",
+        &[],
+    ),
     Choice::new("all", "All of the paper", &Part::ALL),
 ];
 
@@ -76,6 +82,7 @@ pub fn reproduce(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error
     let done = match arguments.arm {
         _ if !arguments.aqm.is_empty() => each::main(arguments, host),
         _ if arguments.figure.name == bbr::NAME => bbr::main(arguments, host),
+        _ if arguments.figure.name == virtual_sweep::NAME => virtual_sweep::main(arguments, host),
         Arm::Sim => sim::main(arguments, host),
         #[cfg(feature = "live")]
         _ => lab::main(arguments, host),

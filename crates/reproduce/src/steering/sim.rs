@@ -27,6 +27,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     outcome.runs = json!(runs);
     let mut files = host.files(&folder)?;
     runs.iter().try_for_each(|run| add_samples(run, &mut files))?;
+    overviews(&runs, &mut files)?;
     outcome.deliver(&folder, files, host)
 }
 
@@ -126,6 +127,18 @@ fn note(runs: u64, quick: bool) -> String {
          time 50 ms, packets of 1500 bytes, byte accounting of Ethernet lines. Runs per point: {runs} (the paper: \
          10); charts show the mean, whiskers the smallest and the largest.{short}"
     )
+}
+
+/// Adds figure 5 as one chart for each rate, as the lab draws it.
+fn overviews(runs: &[Run], files: &mut FileSet) -> Result<(), Error> {
+    let all = Measured::new(runs);
+    for (rate, m) in all.only(|case| case.figure == Part::Five).by(|case| case.rate()) {
+        let title = format!("AQM Steering, figure 5, simulated ({rate})");
+        let subtitle = format!("Means; {}; round-trip time 50 ms, CUBIC.", runs_each(&m.each()));
+        let chart = weir_report::chart::figure(&draw::chart(&m, &title, subtitle));
+        files.add(format!("figure5-{}.svg", rate.replace('/', "p")), chart)?;
+    }
+    Ok(())
 }
 
 /// Adds the samples and moves of a run that is shown over time.

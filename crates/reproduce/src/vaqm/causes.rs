@@ -1,6 +1,31 @@
 //! Experiments that show why claims are missed.
 
 use crate::experiment::{Experiment, Points, delay_mean_ms};
+use crate::statistics::mean;
+use weir_measure::result::Recording;
+
+/// The flow whose round trips are asked for, as a table of the scenario: an image, again and again.
+const IMAGE: u32 = 1;
+
+/// How many times vAQM shortens round trips is the size of the base station's buffers.
+pub static CELL: Experiment = Experiment {
+    name: "cell",
+    file: scenario_file!("cause_cell.toml"),
+    judge: |points: &Points| {
+        let rtt_ms = |run: &Recording| {
+            mean(run.summary.flows.iter().filter(|flow| flow.group == IMAGE).map(|flow| flow.rtt_ms))
+        };
+        let ratio = |buffer: &str| {
+            let [off, on] = ["off", "signals"].map(|vaqm| points.mean(&[vaqm, buffer], rtt_ms));
+            off / on
+        };
+        let [quarter, half, usual, double] = ["250 kB", "500 kB", "1000 kB", "2000 kB"].map(ratio);
+        let found = format!(
+            "round trips fall {quarter:.1}, {half:.1}, {usual:.1} and {double:.1} times with buffers of 250 kB, 500 kB, 1 MB and 2 MB"
+        );
+        (found, quarter < 2.5 && (2.5..=4.0).contains(&half) && usual > 4.0)
+    },
+};
 
 /// How many times CoDel shortens a delay is the size of the buffer.
 pub static BUFFER: Experiment = Experiment {

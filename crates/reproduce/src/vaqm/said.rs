@@ -32,7 +32,8 @@ pub const TABLE: &[Said] = &[
         "2.5 to 4 times",
         "the delay without vAQM depends on the base station's buffer, which the article does not tell, and was chosen here for \
          the weak signal (C3)",
-    ),
+    )
+    .shown_by(&causes::CELL),
     row(
         "C1",
         "throughput",
