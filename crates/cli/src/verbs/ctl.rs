@@ -183,7 +183,7 @@ fn running(named: &[String]) -> Result<Vec<Running>, Failure> {
         if found.is_empty() {
             return Err(Failure::Failed(format!(
                 "no link runs here: there is no control socket in {FOLDER}. Remedy: start one with `weir run FILE`, `weir steer` \
-                 or `weir upf FILE`; `weir run --in-kernel` has none"
+                 or `weir upf FILE`"
             )));
         }
         return Ok(found);
