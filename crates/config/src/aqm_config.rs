@@ -68,6 +68,11 @@ impl AqmConfig {
         about(&self.name).map_or(Needs::Nothing, |about| about.needs)
     }
 
+    /// The key of the delay at which the algorithm starts, if it has a set point.
+    pub fn setpoint_key(&self) -> Option<&'static str> {
+        about(&self.name)?.setpoint
+    }
+
     /// Whether the delay at which the algorithm starts was written, and is not its default.
     pub fn has_own_setpoint(&self) -> bool {
         about(&self.name).and_then(|about| about.setpoint).is_some_and(|name| self.given.contains(&name))

@@ -132,9 +132,14 @@ impl Variation {
             pair[0].rate > Rate::ZERO && bits < FULL_PACKET
         })?;
         let (rate, time) = (pair[0].rate, (pair[1].at - pair[0].at));
+        let least = Rate::from_bps_f64((FULL_PACKET / time.as_secs_f64()).ceil()).max(SLOWEST);
+        let remedy = match least <= FASTEST {
+            true => format!("write `rate = {}` or more there", least.literal()),
+            false => "leave the step out".into(),
+        };
         Some(format!(
             "{rate} for {time} is less than a packet of 1500 bytes, which blocks the link until it is sent at that rate: \
-             write `rate = \"0bit/s\"` for an outage"
+             {remedy}, or describe an outage by a `trace`, which has no line while nothing can be sent"
         ))
     }
 
@@ -212,5 +217,35 @@ impl FileContent for TraceFile {
     }
     fn path(&self) -> &str {
         &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Scenario;
+
+    /// What the warning says to write is written, and neither refused nor warned of again.
+    #[test]
+    fn the_advice_about_a_step_that_blocks_the_link_is_one_that_is_taken() {
+        let told = |rate: &str, until: &str| {
+            let text = format!(
+                "title = \"x\"\n[link]\nrate = \"50Mbit/s\"\n\
+                 steps = [{{ at = \"10s\", rate = {rate} }}, {{ at = \"{until}\", rate = \"50Mbit/s\" }}]\n\
+                 [path]\nrtt = \"20ms\"\n[aqm]\nname = \"codel\"\n[[flows]]\n[run]\nduration = \"60s\"\n"
+            );
+            let scenario = Scenario::parse("x", &text).unwrap_or_else(|e| panic!("{e}"));
+            scenario.warnings().into_iter().find(|line| line.contains("blocks the link"))
+        };
+        for (until, least) in
+            [("12s", "\"6kbit/s\""), ("10700ms", "\"17.143kbit/s\""), ("17001ms", "\"1.715kbit/s\"")]
+        {
+            let warning = told("\"1kbit/s\"", until).expect("a packet outlasts the step");
+            let advice = warning.split("`rate = ").nth(1).and_then(|rest| rest.split('`').next());
+            assert_eq!(advice, Some(least), "{warning}");
+            assert_eq!(told(least, until), None);
+        }
+        // Nothing that a link may have would do.
+        let warning = told("\"1kbit/s\"", "10000000001ns").expect("a packet outlasts the step");
+        assert!(warning.contains("leave the step out"), "{warning}");
     }
 }

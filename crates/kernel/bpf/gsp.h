@@ -121,11 +121,12 @@ INLINE void update(struct state *s, const struct control *c, u64 now, u32 above,
 	if (above && s->was_above) {
 		gap = gap > GAP_MAX ? GAP_MAX : gap;
 		s->cum_ns += (gap * c->alpha + (1 << 15)) >> 16;
-		if (s->cum_ns > c->max_cum_ns)
-			s->cum_ns = c->max_cum_ns;
 	} else if (!above && !s->was_above && s->guard == CLEAR) {
 		s->cum_ns = s->cum_ns > gap ? s->cum_ns - gap : 0;
 	}
+	// Also where the bound was lowered since the last packet.
+	if (s->cum_ns > c->max_cum_ns)
+		s->cum_ns = c->max_cum_ns;
 	s->was_above = above;
 	s->last_update_ns = now;
 	if (c->burst_rule && empty)

@@ -287,9 +287,18 @@ impl SteeredProgram {
         self.moves.count
     }
 
-    /// Another policy from the next look on; an error changes nothing.
-    pub fn adopt(&mut self, policy: &Policy) -> Result<(), PolicyError> {
-        self.law.set_policy(policy)
+    /// Another policy, rate of the link, room and other parameters from the next look on. What was noted
+    /// until now is judged by those of before. An error changes nothing.
+    pub fn adopt(&mut self, setup: &EgressSetup, now: Time) -> Result<(), PolicyError> {
+        setup.policy.validate()?;
+        // What cannot be read now cannot be at the next look, which says so.
+        let _ = self.look(now);
+        self.law.set_policy(&setup.policy)?;
+        self.law.follow_link(setup.link);
+        self.link = setup.link;
+        self.program.set_params(&setup.params);
+        setup.room.into_iter().for_each(|room| self.program.set_room(room));
+        Ok(())
     }
 
     /// The program, for runs that send nothing.
@@ -352,6 +361,21 @@ fn put_back(error: EgressError, done: Result<(), String>) -> EgressError {
     }
 }
 
+/// What a link could have carried.
+struct Capacity {
+    /// Bytes until the rate changed last.
+    bytes: f64,
+    /// When that was, or the start.
+    since: Time,
+}
+
+impl Capacity {
+    /// Bytes until `now`, at this rate since the last change.
+    fn until(&self, now: Time, link: Rate) -> f64 {
+        self.bytes + link.as_bps_f64() / 8.0 * now.since(self.since).as_secs_f64()
+    }
+}
+
 /// A virtual queue at the egress of an interface, or a queue in BPF at its root.
 pub struct Egress {
     setup: EgressSetup,
@@ -362,6 +386,7 @@ pub struct Egress {
     number: u32,
     brought_clsact: bool,
     began: Time,
+    capacity: Capacity,
     watched: Time,
     last: (Time, State),
     left: Option<String>,
@@ -424,8 +449,20 @@ impl Egress {
             let program = detach(kernel, index, brought_clsact);
             put_back(error, queue.unwrap_or(Ok(())).and(program))
         })?;
-        let (began, watched, last) = (now, now, (now, state));
-        Ok(Egress { setup, qdisc, steered, index, number, brought_clsact, began, watched, last, left: None })
+        let (capacity, last) = (Capacity { bytes: 0.0, since: now }, (now, state));
+        Ok(Egress {
+            setup,
+            qdisc,
+            steered,
+            index,
+            number,
+            brought_clsact,
+            began: now,
+            capacity,
+            watched: now,
+            last,
+            left: None,
+        })
     }
 
     /// Whether it is not steered any more, because somebody took it away.
@@ -438,10 +475,24 @@ impl Egress {
         self.steered.law().policy()
     }
 
-    /// Holds what is there to another policy from the next look on, which wants a virtual queue where this
-    /// one does; an error changes nothing.
-    pub fn adopt(&mut self, policy: &Policy) -> Result<(), PolicyError> {
-        self.steered.adopt(policy)
+    /// Holds what is there to another policy, rate, room and other parameters from the next look on; an error
+    /// changes nothing. The setup is of the same interface, wants a queue where this one has one, and counts
+    /// as much of a packet.
+    pub fn adopt(&mut self, setup: EgressSetup, now: Time) -> Result<(), PolicyError> {
+        self.steered.adopt(&setup, now)?;
+        self.capacity = Capacity { bytes: self.capacity.until(now, self.setup.link), since: now };
+        self.setup = setup;
+        Ok(())
+    }
+
+    /// The queue that packets wait in; `None` where it is virtual.
+    pub fn room(&self) -> Option<Room> {
+        self.setup.room
+    }
+
+    /// Bytes that the link could have carried until now, at the rates that were in force.
+    pub fn capacity_bytes(&self, now: Time) -> f64 {
+        self.capacity.until(now, self.setup.link)
     }
 
     /// The moves of the law since the last call, oldest first; the latest of them where there were many.
@@ -500,8 +551,7 @@ impl Egress {
     pub fn report(&self) -> EgressReport {
         let (now, state) = &self.last;
         let time = now.since(self.began).as_secs_f64();
-        let share = |part: f64| (time > 0.0).then_some(part / time);
-        let could = self.setup.link.as_bps_f64() / 8.0;
+        let share = |part: f64, whole: f64| (whole > 0.0).then_some(part / whole);
         EgressReport {
             interface: self.setup.interface.clone(),
             rate_bps: self.setup.link.as_bps(),
@@ -512,8 +562,8 @@ impl Egress {
             signals: state.signals,
             drops: state.drops,
             average_bps: self.steered.law().rate_avg().map(Rate::as_bps),
-            utilization: share(state.accepted.get() as f64 / could),
-            empty: share(state.empty_for(*now, self.steered.rate()).as_secs_f64()),
+            utilization: share(state.accepted.get() as f64, self.capacity_bytes(*now)),
+            empty: share(state.empty_for(*now, self.steered.rate()).as_secs_f64(), time),
             queue: self.qdisc.as_ref().zip(state.waiting).map(|(qdisc, waiting)| QueueReport {
                 kind: qdisc.name().to_string(),
                 packets: waiting.packets,

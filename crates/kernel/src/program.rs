@@ -507,6 +507,12 @@ impl Program {
         self.run(STEP, probe, 1).map(|(said, _, _)| said != 0)
     }
 
+    /// Changes the parameters of the algorithm, which keeps the time that it accumulated; they hold once it
+    /// is steered. `target` is whatever it is steered to.
+    pub fn set_params(&mut self, params: &gsp::Params) {
+        self.told.params = params.clone();
+    }
+
     /// Changes the queue's rate and room; it holds once it is steered.
     pub fn set_room(&mut self, room: Room) {
         self.told.room = Some(room);

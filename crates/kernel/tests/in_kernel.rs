@@ -546,7 +546,7 @@ fn the_queue_does_as_a_queue_of_weir_does() {
         ),
         (4, 7, 20_000, Duration::ZERO, Params { target: ms(8), interval: ms(5), ..Params::default() }),
     ] {
-        let link = Rate::from_mbps(mbps);
+        let mut link = Rate::from_mbps(mbps);
         let limit = Bytes::new(bytes);
         let Some(mut program) = admission(TEST, &params, Room { link, limit, catch_up }) else { return };
         program.steer(link, params.target, Time::ZERO, None).unwrap();
@@ -600,6 +600,13 @@ fn the_queue_does_as_a_queue_of_weir_does() {
             if number % 20 == 0 {
                 let (_, told) = program.look().unwrap();
                 compare_epochs(TEST, &told, &std::mem::take(&mut ended), link);
+                // A rate that changes while packets wait.
+                if number % 1000 == 0 {
+                    link = Rate::from_mbps(mbps * [1, 3, 2, 5][number / 1000] / 2);
+                    program.set_room(Room { link, limit, catch_up });
+                    shaper.set_rate(link);
+                    queue.set_rate(link);
+                }
                 program.steer(link, params.target, Time::ZERO, None).unwrap();
             }
             let read = frame::read(&arrival.frame);
@@ -641,6 +648,68 @@ fn the_queue_does_as_a_queue_of_weir_does() {
         assert_eq!(state.waiting.unwrap().overflows, queue.counters().overflowed, "{mbps}");
         assert!(answers[0] > 1000 && answers[2] > 5 && (answers[1] > 0) == params.ecn, "{answers:?}");
     }
+}
+
+/// From the next look on it decides as one that was loaded with these parameters, at the other rate, which
+/// the virtual queue has at once.
+#[test]
+fn it_holds_to_other_parameters_and_another_rate_while_it_runs() {
+    const TEST: &str = "it_holds_to_other_parameters_and_another_rate_while_it_runs";
+    let policy = || {
+        let text = "ports = { a = \"x\", b = \"y\" }\n[a_to_b]\nrate = \"1Mbit/s\"\naqm = { name = \"gsp\" }\n\
+                    policy = { utilization_low = \"94%\", utilization_target = \"95%\", target_max = \"5ms\" }\n";
+        let config: RunConfig = Document::parse("x.toml", text).unwrap().run_config().unwrap();
+        config.a_to_b.policy.unwrap().policy()
+    };
+    let ms = Duration::from_millis;
+    let setup = |mbps, params: Params| EgressSetup {
+        interface: "none".into(),
+        link: Rate::from_mbps(mbps),
+        overhead: 0,
+        params,
+        policy: policy(),
+        keep: true,
+        room: None,
+    };
+    let before = setup(100, Params { interval: ms(20), tau: ms(100), ..Params::default() });
+    let after = Params { interval: ms(3), tau: ms(40), alpha: 0.75, ecn: false, ..Params::default() };
+    let after = setup(10, after);
+    let Some(program) = loaded(TEST, &before.params, 0) else { return };
+    let mut steered = SteeredProgram::begin(program, &before, START).unwrap();
+    let mut now = START;
+    for (number, arrival) in arrivals(5, before.link, 3000).enumerate() {
+        now = now.max(arrival.now);
+        if number % 50 == 0 {
+            steered.look(now).unwrap();
+        }
+        steered.program_mut().answer(&arrival.probe()).unwrap();
+    }
+    assert!(steered.moves() > 0);
+    // What contradicts itself changes nothing.
+    let mut wrong = after.clone();
+    (wrong.policy.target_min, wrong.policy.target_max) = (ms(9), ms(5));
+    assert!(steered.adopt(&wrong, now).is_err() && steered.rate() > after.link);
+    steered.adopt(&after, now).unwrap();
+    assert!((9_500_000..=10_000_000).contains(&steered.rate().as_bps()), "{}", steered.rate());
+    steered.look(now).unwrap();
+    // Nothing is left of what was accumulated, nor waits, so that it is as a program that begins.
+    for _ in 0..3 {
+        now += Duration::from_secs(1000);
+        let frame = framed(ethernet::IPV4, Ecn::NotEct, &[]);
+        let probe = Probe { now, frame: &frame, wire_len: 110, segments: 1, segment_size: 0 };
+        assert_eq!(steered.program_mut().answer(&probe).unwrap().0, Answer::Pass);
+    }
+    now += Duration::from_secs(1000);
+    let mut twin = Twin::new(&after.params, 0, steered.rate());
+    twin.gsp.set(steered.law().bounded_setpoint());
+    let mut answers = [0u32; 3];
+    for (number, arrival) in arrivals(6, after.link, 3000).enumerate() {
+        let later = Arrival { now: now + arrival.now.since(START), ..arrival.clone() };
+        let (got, want) = (steered.program_mut().answer(&later.probe()).unwrap().0, twin.answer(&later).0);
+        assert_eq!(got, want, "packet {number}: {later:?}");
+        answers[want as usize] += 1;
+    }
+    assert!(answers[0] > 500 && answers[1] == 0 && answers[2] > 20, "{answers:?}");
 }
 
 /// The program as the algorithm of a simulated link, looked at each 10 ms as `weir run --in-kernel` does.

@@ -281,6 +281,11 @@ impl Told<SteeringLaw> {
 }
 
 impl<L: Law> Told<L> {
+    /// The rate of the link is this from now on.
+    pub fn follow_link(&mut self, link: Rate) {
+        self.law.follow_link(link);
+    }
+
     /// Nothing told yet.
     pub fn new(law: L) -> Told<L> {
         Told { law, goes_on: None }

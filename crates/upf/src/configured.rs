@@ -1,10 +1,9 @@
 //! The user plane that a configuration asks for.
 
-use crate::plane::{Pace, PlaneSetup, PortSetup, Profile, Sources};
+use crate::plane::{HeldTo, Pace, PlaneSetup, PortSetup, Profile, Sources};
 use std::net::IpAddr;
 use weir_config::{FlowConfig, LinkAddress, Poll, PortMode, UpfConfig};
 use weir_dataplane::Mode;
-use weir_steer::Policy;
 use weir_units::Rate;
 
 /// What the plane is made with. `seed` is the secret of its hashes.
@@ -53,15 +52,20 @@ fn profile(flow: &FlowConfig) -> Profile {
     }
 }
 
-/// Policies of all queues, by number of the profile: that of all others, those of QoS flows by rising QFI,
-/// that of local breakout.
-pub fn policies(config: &UpfConfig) -> Vec<Option<Policy>> {
+/// What all queues are held to, by number of the profile: that of all others, those of QoS flows by rising
+/// QFI, that of local breakout.
+pub fn held_to(config: &UpfConfig) -> Vec<HeldTo> {
     let mut flows: Vec<_> = config.flows.iter().collect();
     flows.sort_by_key(|flow| flow.qfi);
     let all = [&config.flow].into_iter().chain(flows.into_iter().map(|flow| &flow.waits));
     let all = all.chain(&config.local_flow);
-    all.map(|flow| flow.policy.as_ref().filter(|_| flow.aqm.is_some()).map(|policy| policy.policy()))
-        .collect()
+    let held = |flow: &FlowConfig| {
+        let Some(aqm) = &flow.aqm else { return HeldTo::default() };
+        let policy = flow.policy.as_ref().map(|policy| policy.policy());
+        let is_chosen = policy.is_none() && aqm.has_own_setpoint();
+        HeldTo { policy, setpoint: aqm.setpoint().filter(|_| is_chosen) }
+    };
+    all.map(held).collect()
 }
 
 /// How its packet loop runs.

@@ -56,5 +56,5 @@ pub use handle::{ENDED_MAX, PlaneHandle, Reach};
 pub use io::Io;
 pub use path::{PlaneEvent, PortInterface, UserPlane};
 pub use run::{Pace, PlaneLoop, Remote, open, open_while};
-pub use setup::{DELAY_MAX, PlaneSetup, PortSetup, Profile, Sources};
+pub use setup::{DELAY_MAX, HeldTo, PlaneSetup, PortSetup, Profile, Sources};
 pub use status::faults::{Cause, Faults};

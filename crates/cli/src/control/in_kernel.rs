@@ -1,5 +1,5 @@
 //! What the kernel keeps under control: how the virtual queues, or the queues in BPF, stand, and other
-//! policies for them.
+//! policies, rates and parameters for them.
 
 use super::loops::{aqm, moved};
 use super::{
@@ -8,7 +8,7 @@ use super::{
 use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::collections::VecDeque;
-use weir_config::{Document, Errors, RunConfig};
+use weir_config::{Changed, Document, Errors, RunConfig};
 use weir_kernel::{Egress, EgressSetup};
 use weir_measure::result::SteeringEvent;
 use weir_operate::{Applied, Board, DirectionStatus, Packets, Refusal, Refused, Status};
@@ -122,7 +122,8 @@ impl Watched {
             name: row.name.into(),
             aqm: format!("{} in the kernel{}", aqm(channel), left.unwrap_or_default()),
             rate_bps: Some(rate_bps),
-            capacity_bytes: rate_bps / 8.0 * now.since(self.begun).as_secs_f64(),
+            rate_key: Some(format!("{}.rate", row.name)),
+            capacity_bytes: egress.capacity_bytes(now),
             policy: Some(policy_status(format!("{}.policy", row.name), egress.policy())),
             arrived_bps: passed_bps,
             delivered_bps: passed_bps,
@@ -163,35 +164,54 @@ pub struct Asked<'a> {
     now: Time,
 }
 
-/// Why a key that is no policy's does not change.
+/// Why other keys do not change.
 const LOADED: &str = "the programs in the kernel were loaded with it";
 /// What to do about it.
 const REMEDY: &str = "change the file and start `weir run FILE --in-kernel` again";
+
+/// Whether a key of a direction changes: what the programs read with each packet, or the process at each
+/// look. `waits` says whether packets wait there.
+fn is_live(key: &str, waits: bool) -> bool {
+    let of_algorithm = key.strip_prefix("aqm.").is_some_and(|rest| rest != "name");
+    key == "rate"
+        || key.starts_with("policy.")
+        || of_algorithm
+        || waits && ["buffer", "catch_up"].contains(&key)
+}
 
 impl Controlled for Asked<'_> {
     fn apply(&mut self, next: &Document, How { dry_run, .. }: How<'_>) -> Result<Applied, Refused> {
         let Asked { watched, egresses, now } = self;
         let config = next.run_config().map_err(refused)?;
         let changed = watched.current.changes(&config);
-        let is_policy = |key: &str| {
-            let of = |row: &Row| key.strip_prefix(row.name).is_some_and(|rest| rest.starts_with(".policy."));
-            watched.rows.iter().any(of)
+        let of = |row: &Row, key: &str| Some(key.strip_prefix(row.name)?.strip_prefix('.')?.to_string());
+        let is_live = |key: &str| {
+            let mut rows = watched.rows.iter().zip(egresses.iter());
+            rows.any(|(row, egress)| of(row, key).is_some_and(|key| is_live(&key, egress.room().is_some())))
         };
+        // A direction that is managed, or is not, takes programs.
+        let is_there = |one: &&Changed| one.from.is_some() == one.to.is_some() || !one.key.ends_with(".rate");
+        let is_fixed = |one: &&Changed| !is_live(&one.key) || !is_there(one);
         let fixed: Vec<(String, &str)> =
-            changed.iter().filter(|one| !is_policy(&one.key)).map(|one| (one.key.clone(), LOADED)).collect();
+            changed.iter().filter(is_fixed).map(|one| (one.key.clone(), LOADED)).collect();
         if !fixed.is_empty() {
             return Err(needs_restart(fixed, REMEDY));
         }
         let planned = (watched.planned)(&config, next).map_err(refused)?;
-        let policies = || planned.iter().map(|(_, setup)| &setup.policy);
+        debug_assert!(planned.iter().map(|(name, _)| *name).eq(watched.rows.iter().map(|row| row.name)));
         let wrong = |error: weir_steer::PolicyError| (422, Refusal::plain(error.to_string()));
-        policies().try_for_each(|policy| policy.validate()).map_err(wrong)?;
-        let mut applied = Applied { changed: valued(changed), at_s: None, notes: Vec::new() };
+        planned.iter().try_for_each(|(_, setup)| setup.policy.validate()).map_err(wrong)?;
+        let notes = planned.iter().zip(egresses.iter()).filter_map(|((name, setup), egress)| {
+            let limit = setup.room.map(|room| room.limit);
+            let is_new = limit != egress.room().map(|room| room.limit);
+            limit.filter(|_| is_new).map(|limit| format!("{name}.buffer: {limit} may wait at this rate"))
+        });
+        let mut applied = Applied { notes: notes.collect(), at_s: None, changed: valued(changed) };
         if dry_run || applied.changed.is_empty() {
             return Ok(applied);
         }
-        for (egress, policy) in egresses.iter_mut().zip(policies()) {
-            egress.adopt(policy).map_err(wrong)?;
+        for (egress, (_, setup)) in egresses.iter_mut().zip(planned) {
+            egress.adopt(setup, *now).map_err(wrong)?;
         }
         applied.at_s = Some(now.since(watched.begun).as_secs_f64());
         watched.about.changes += 1;
@@ -206,5 +226,24 @@ impl Controlled for Asked<'_> {
         self.watched.about.is_draining = true;
         let at_s = Some(self.now.since(self.watched.begun).as_secs_f64());
         Ok(Applied { at_s, notes: vec![self.watched.after.into()], ..Applied::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_programs_read_with_each_packet_changes() {
+        for key in ["rate", "policy.target_max", "aqm.interval", "aqm.ecn"] {
+            assert!(is_live(key, false) && is_live(key, true), "{key}");
+        }
+        for key in ["aqm.name", "aqm", "policy", "accounting", "overhead", "delay", "queue.discipline"] {
+            assert!(!is_live(key, false) && !is_live(key, true), "{key}");
+        }
+        // Nothing waits in a virtual queue.
+        for key in ["buffer", "catch_up"] {
+            assert!(is_live(key, true) && !is_live(key, false), "{key}");
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! A user-plane function under control: how its sessions stand is published, and policies of its queues and
-//! the level of its log change while it runs. For all else another start takes its sessions over.
+//! A user-plane function under control: how its sessions stand is published, and policies and set points of
+//! its queues and the level of its log change while it runs. For all else another start takes its sessions
+//! over.
 
 use super::{Controlled, Desk, Doors, How, Source, configured, needs_restart, refused, valued};
 use crate::interrupt::HangUp;
@@ -8,11 +9,11 @@ use crate::output::Failure;
 use crate::sessions::SessionRow;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use weir_config::{Document, UpfConfig};
+use weir_config::{AqmConfig, Document, UpfConfig};
 use weir_operate::{Applied, Board, DirectionStatus, Packets, Refusal, Refused, Status, UserPlaneStatus};
-use weir_steer::Policy;
-use weir_upf::configured::policies;
+use weir_upf::configured::held_to;
 use weir_upf::control::Counts;
+use weir_upf::plane::HeldTo;
 use weir_upf::rules::Seid;
 
 /// Sessions at most whose queues are told: each is asked for at the packet loop.
@@ -213,22 +214,33 @@ fn plane(sessions_told: usize, told: Told<'_>) -> UserPlaneStatus {
     }
 }
 
-/// Holds queues to policies, by number of the profile.
-pub type HoldTo<'a> = dyn FnMut(&[Option<Policy>]) -> Result<(), String> + 'a;
+/// Holds queues to policies and set points, by number of the profile.
+pub type HoldTo<'a> = dyn FnMut(&[HeldTo]) -> Result<(), String> + 'a;
 
 /// A user-plane function, and the way to its packet loop.
 pub struct Asked<'a> {
     /// What is watched.
     pub watched: &'a mut Watched,
-    /// Holds its queues to policies.
+    /// Holds its queues to policies and set points.
     pub hold_to: &'a mut HoldTo<'a>,
 }
 
-/// Whether a key changes while it runs.
-fn is_live(key: &str) -> bool {
-    let of_flow = key.strip_prefix("flow.").or(key.strip_prefix("local_flow."));
-    let of_qfi = || key.strip_prefix("flows.").and_then(|rest| Some(rest.split_once('.')?.1));
-    key == "run.log" || of_flow.or_else(of_qfi).is_some_and(|rest| rest.starts_with("policy."))
+/// Whether a key changes while it runs: of queues their policies, and the set points of algorithms that no
+/// policy moves.
+fn is_live(key: &str, config: &UpfConfig) -> bool {
+    let of_qfi = |rest: &str| {
+        let (number, rest) = rest.split_once('.')?;
+        Some((&config.flows.get(number.parse::<usize>().ok()?)?.waits, rest.to_string()))
+    };
+    let found = match key.split_once('.') {
+        Some(("flow", rest)) => Some((&config.flow, rest.to_string())),
+        Some(("local_flow", rest)) => config.local_flow.as_ref().map(|flow| (flow, rest.to_string())),
+        Some(("flows", rest)) => of_qfi(rest),
+        _ => None,
+    };
+    let Some((flow, rest)) = found else { return key == "run.log" };
+    let setpoint = flow.aqm.as_ref().filter(|_| flow.policy.is_none()).and_then(AqmConfig::setpoint_key);
+    rest.starts_with("policy.") || rest.strip_prefix("aqm.").is_some_and(|key| setpoint == Some(key))
 }
 
 impl Controlled for Asked<'_> {
@@ -236,14 +248,16 @@ impl Controlled for Asked<'_> {
         let config = next.upf_config().map_err(refused)?;
         let current = &self.watched.current;
         let changed = current.changes(&config);
-        let (before, after) = (policies(current), policies(&config));
-        let is_there = |all: &[Option<Policy>]| all.iter().map(Option::is_some).collect::<Vec<_>>();
+        let (before, after) = (held_to(current), held_to(&config));
+        let is_there = |all: &[HeldTo]| -> Vec<(bool, bool)> {
+            all.iter().map(|held| (held.policy.is_some(), held.setpoint.is_some())).collect()
+        };
         let are_same = is_there(&before) == is_there(&after);
         let refused: Vec<_> = changed
             .iter()
-            .filter(|one| !is_live(&one.key) || (one.key != "run.log" && !are_same))
-            .map(|one| match is_live(&one.key) {
-                true => (one.key.clone(), "whether there is a policy is part of what queues were made from"),
+            .filter(|one| !is_live(&one.key, &config) || (one.key != "run.log" && !are_same))
+            .map(|one| match is_live(&one.key, &config) {
+                true => (one.key.clone(), "whether there is a policy, or a set point of one's own, is part of what queues were made from"),
                 false => (one.key.clone(), "ports, tunnels and queues of sessions were made from it"),
             })
             .collect();
@@ -282,6 +296,33 @@ pub const TURN: Duration = Duration::from_micros(200);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn policies_change_and_set_points_that_none_moves() {
+        let text = "n3 = { port = \"a\", address = [\"192.0.2.1/24\"] }\n\
+                    n4 = { address = \"127.0.0.1\", peers = [\"127.0.0.2\"] }\n\
+                    n6 = { port = \"b\", address = [\"198.51.100.1/24\"] }\n\
+                    flow.aqm = { name = \"codel\", target = \"8ms\" }\n\
+                    flows = [{ qfi = 9, aqm = { name = \"gsp\", target = \"3ms\" }, policy = {} }]\n";
+        let config = Document::parse("upf.toml", text).unwrap().upf_config().unwrap();
+        let is_live = |key: &str| is_live(key, &config);
+        for key in ["run.log", "flow.aqm.target", "flow.policy.target_max", "flows.0.policy.target_max"] {
+            assert!(is_live(key), "{key}");
+        }
+        // A policy moves that one, and the others are what queues are made from.
+        for key in [
+            "flows.0.aqm.target",
+            "flow.aqm.interval",
+            "flow.aqm.name",
+            "flows.1.aqm.target",
+            "limits.queues",
+        ] {
+            assert!(!is_live(key), "{key}");
+        }
+        let held = held_to(&config);
+        assert_eq!(held[0].setpoint.map(|to| to.as_millis_f64()), Some(8.0));
+        assert!(held[0].policy.is_none() && held[1].policy.is_some() && held[1].setpoint.is_none());
+    }
 
     #[test]
     fn the_fastest_of_many_sessions_are_told_and_each_look_asks_for_a_bounded_number() {

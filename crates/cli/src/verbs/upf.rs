@@ -22,10 +22,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::UpfConfig;
 use weir_dataplane::{JOURNALS, Progress, privileges};
-use weir_steer::Policy;
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
-use weir_upf::plane::{Alone, Pace, PlaneHandle, Remote, alone};
+use weir_upf::plane::{Alone, HeldTo, Pace, PlaneHandle, Remote, alone};
 use weir_upf::rules::{Plane, Seid};
 use weir_upf::server::Server;
 use weir_upf::state;
@@ -248,7 +247,7 @@ fn forward(
 trait Tells {
     fn faults(&mut self) -> Vec<(&'static str, u64)>;
     fn warnings(&mut self) -> Vec<String>;
-    fn hold_to(&mut self, policies: &[Option<Policy>]) -> Result<(), String>;
+    fn hold_to(&mut self, held: &[HeldTo]) -> Result<(), String>;
 }
 
 impl Tells for PlaneHandle<Alone> {
@@ -261,8 +260,8 @@ impl Tells for PlaneHandle<Alone> {
         Vec::new()
     }
 
-    fn hold_to(&mut self, policies: &[Option<Policy>]) -> Result<(), String> {
-        PlaneHandle::hold_to(self, policies)
+    fn hold_to(&mut self, held: &[HeldTo]) -> Result<(), String> {
+        PlaneHandle::hold_to(self, held)
     }
 }
 
@@ -275,8 +274,8 @@ impl Tells for PlaneHandle<Remote> {
         self.reach().warnings()
     }
 
-    fn hold_to(&mut self, policies: &[Option<Policy>]) -> Result<(), String> {
-        PlaneHandle::hold_to(self, policies)
+    fn hold_to(&mut self, held: &[HeldTo]) -> Result<(), String> {
+        PlaneHandle::hold_to(self, held)
     }
 }
 
@@ -314,7 +313,7 @@ fn serve(
     while !is_over() {
         server.turn(TURN)?;
         desk.alive();
-        let hold_to = &mut |policies: &[_]| server.control().plane().hold_to(policies);
+        let hold_to = &mut |held: &[_]| server.control().plane().hold_to(held);
         let asked = &mut control::Asked { watched: &mut watched, hold_to };
         desk.serve(asked, control::TURN).into_iter().for_each(|entry| board.say(entry));
         server.said().iter().for_each(|line| board.say(Entry::warn("kept", line)));

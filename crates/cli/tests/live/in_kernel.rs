@@ -119,7 +119,7 @@ fn the_kernel_keeps_the_virtual_queue_within_the_policy_until_the_end() {
 }
 
 #[test]
-fn it_is_looked_at_and_held_to_another_policy_while_it_runs() {
+fn it_is_looked_at_and_held_to_another_policy_and_rate_while_it_runs() {
     let Some(_turn) = turn() else { return };
     let place = Place::new("asked");
     exec(&place.busy.namespace, "ip", &["link", "set", "lo", "up"]);
@@ -146,14 +146,37 @@ fn it_is_looked_at_and_held_to_another_policy_while_it_runs() {
         assert!(begun.elapsed() < PATIENCE, "{}", asked(&["status"]).1);
         std::thread::sleep(Duration::from_millis(100));
     }
-    for (set, key) in
-        [("a_to_b.rate=9Mbit/s", "a_to_b.rate"), ("a_to_b.aqm.interval=50ms", "a_to_b.aqm.interval")]
-    {
-        let (code, told) = asked(&["set", set]);
+    // A higher rate, with other parameters: the virtual queue keeps its share at once, and more passes.
+    let (code, told) = asked(&["set", "a_to_b.rate=80Mbit/s", "a_to_b.aqm.interval=50ms"]);
+    assert_eq!((code, told["links"][0]["applied"]["changed"].as_array().unwrap().len()), (0, 2), "{told}");
+    let (_, told) = asked(&["status"]);
+    let there = &told["links"][0]["directions"][0];
+    assert_eq!((&there["rate_bps"], &there["rate_key"]), (&80e6.into(), &"a_to_b.rate".into()), "{told}");
+    assert!((48e6..=80e6).contains(&there["virtual_rate_bps"].as_f64().unwrap()), "{told}");
+    let begun = Instant::now();
+    let delivered_bps = || {
+        let (_, told) = asked(&["status"]);
+        told["links"][0]["directions"][0]["delivered_bps"].as_f64().unwrap()
+    };
+    while delivered_bps() < 9e6 {
+        assert!(begun.elapsed() < PATIENCE, "{}", asked(&["status"]).1);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for (set, key) in [
+        ("a_to_b.buffer=90ms", "a_to_b.buffer"),
+        ("a_to_b.accounting=ip", "a_to_b.accounting"),
+        ("run.duration=9s", "run.duration"),
+    ] {
+        let (code, told) = asked(&["set", "a_to_b.rate=9Mbit/s", set]);
         let refused = &told["links"][0]["refused"];
         assert_eq!((code, refused["problems"][0]["key"].as_str()), (1, Some(key)), "{told}");
         assert!(refused["error"].as_str().unwrap().contains("--in-kernel"), "{told}");
     }
+    // What does not fit the program is refused with its remedy, and nothing of it is in force.
+    let (code, told) = asked(&["set", "a_to_b.rate=9Mbit/s", "a_to_b.aqm.adaptive=false"]);
+    assert!(code == 1 && told.to_string().contains("give true"), "{told}");
+    let (_, told) = asked(&["status"]);
+    assert_eq!(told["links"][0]["directions"][0]["rate_bps"], 80e6, "{told}");
     let (code, told) = asked(&["policy", "utilization_target=100%"]);
     assert_eq!(code, 1, "{told}");
     assert!(told.to_string().contains("a_to_b.policy.utilization_target"), "{told}");

@@ -169,22 +169,26 @@ fn policies_and_the_level_of_the_log_change_while_it_runs() {
     let Some(_turn) = turn_beside_others() else { return };
     let (server, peer) = ("127.8.7.25", "127.8.7.26");
     let more = "[flow]\naqm = { name = \"gsp\" }\npolicy = { target_max = \"30ms\" }\n\
-                [[flows]]\nqfi = 5\naqm = { name = \"codel\" }\n";
+                [[flows]]\nqfi = 5\naqm = { name = \"codel\", target = \"5ms\" }\n";
     let file = configuration_with("changed", server, peer, more);
     let upf = Upf::start(Command::new(WEIR), file, &["--control-only"]);
     let (client, _) = session(server, peer);
     let pid = upf.child.id();
-    let (status, told) = ctl(pid, &["set", "flow.policy.target_max=9ms", "run.log=debug"]);
+    let set = ["set", "flow.policy.target_max=9ms", "flows.0.aqm.target=8ms", "run.log=debug"];
+    let (status, told) = ctl(pid, &set);
     let applied = &told["links"][0]["applied"];
     assert!(status == 0 && applied["at_s"].as_f64().is_some(), "{told}");
     let keys: Vec<_> = applied["changed"].as_array().unwrap().iter().map(|one| one["key"].clone()).collect();
-    assert_eq!(keys, ["flow.policy.target_max", "run.log"], "{told}");
+    assert_eq!(keys, ["flow.policy.target_max", "flows.0.aqm.target", "run.log"], "{told}");
     let (_, told) = ctl(pid, &["get", "flow.policy.target_max"]);
     assert_eq!(told["links"][0]["values"]["flow.policy.target_max"], "\"9ms\"", "{told}");
     // One key that takes a restart refuses all of it, and so does a policy where none was.
     for (keys, wanted) in [
         (["flow.policy.target_max=8ms", "limits.sessions=5"], "limits.sessions"),
         (["run.log=info", "flows.0.policy.target_max=8ms"], "flows.0.policy"),
+        // A policy moves that one.
+        (["run.log=info", "flow.aqm.target=8ms"], "flow.aqm.target"),
+        (["flows.0.aqm.target=9ms", "flows.0.aqm.interval=90ms"], "flows.0.aqm.interval"),
     ] {
         let (status, refused) = ctl(pid, &["set", keys[0], keys[1]]);
         let why = &refused["links"][0]["refused"];

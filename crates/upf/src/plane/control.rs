@@ -4,11 +4,12 @@ use super::classify::layout::{ACCESS, Program, User, What};
 use super::io::Io;
 use super::live::Live;
 use super::path::{PlaneEvent, UserPlane, host_of};
+use super::setup::HeldTo;
 use super::status::faults::Cause;
 use crate::rules::{Bounds, FlowUsage, Measured, Refusal, RemoteTunnel, Usage};
 use std::net::SocketAddr;
 use weir_queue::Sojourns;
-use weir_steer::{Policy, PolicyError};
+use weir_steer::PolicyError;
 use weir_units::Time;
 use weir_wire::gtpu;
 use weir_wire::tunnel::Encapsulation;
@@ -34,7 +35,7 @@ pub enum Command {
     /// What was counted? The answer is written into this.
     Faults(Vec<(&'static str, u64)>),
     /// Queues are held to other policies, by number of the profile.
-    Policies(Box<[Option<Policy>]>),
+    Policies(Box<[HeldTo]>),
 }
 
 /// What is answered. What is not needed any more goes back to whoever asked, because freeing it takes time.
@@ -54,7 +55,7 @@ pub enum Answer {
     /// What was counted.
     Faults(Vec<(&'static str, u64)>),
     /// Whether these policies are in force.
-    Policies(Box<[Option<Policy>]>, Result<(), PolicyError>),
+    Policies(Box<[HeldTo]>, Result<(), PolicyError>),
 }
 
 impl UserPlane {

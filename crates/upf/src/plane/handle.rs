@@ -6,7 +6,7 @@ use super::classify::rule_slots::Layout;
 use super::control::{Answer, Command};
 use super::live::Live;
 use super::path::PlaneEvent;
-use super::setup::PlaneSetup;
+use super::setup::{HeldTo, PlaneSetup};
 use crate::rules::{
     Bounds, Capacity, Event, FlowUsage, METERS_MAX, Measured, Plane, Refusal, RemoteTunnel, Seid, Session,
     Usage,
@@ -14,7 +14,6 @@ use crate::rules::{
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use weir_steer::Policy;
 
 /// Most tunnels that end with one change; more are refused.
 pub const ENDED_MAX: usize = 32;
@@ -77,9 +76,9 @@ impl<R: Reach> PlaneHandle<R> {
         }
     }
 
-    /// Holds queues to other policies, by number of the profile: all between two packets, or none. Profiles
-    /// without a policy have none to change.
-    pub fn hold_to(&mut self, policies: &[Option<Policy>]) -> Result<(), String> {
+    /// Holds queues to other policies and set points, by number of the profile: all between two packets, or
+    /// none. Profiles without a policy have none to change.
+    pub fn hold_to(&mut self, policies: &[HeldTo]) -> Result<(), String> {
         match self.reach.ask(Command::Policies(policies.into())) {
             Some(Answer::Policies(_, done)) => done.map_err(|error| error.to_string()),
             _ => Err(gone().to_string()),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weir_aqm::Needs;
 use weir_config::{AqmConfig, PolicyConfig};
+use weir_steer::Policy;
 use weir_units::{Bytes, Duration, Rate};
 use weir_wire::ethernet::MacAddr;
 
@@ -33,6 +34,15 @@ pub struct Profile {
     pub follow: bool,
     /// How long 95 % of the packets may wait, whatever the algorithm is content with: see [`DELAY_MAX`].
     pub bound: Option<Duration>,
+}
+
+/// What queues of a profile are held to, which changes while they are in use.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct HeldTo {
+    /// The policy that moves their set point, if one does.
+    pub policy: Option<Policy>,
+    /// The set point that somebody chose, of an algorithm that no policy moves.
+    pub setpoint: Option<Duration>,
 }
 
 /// How long nearly all packets wait at most where nothing is said of how they wait; at rates at which a

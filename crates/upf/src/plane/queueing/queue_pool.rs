@@ -3,8 +3,8 @@
 
 use crate::plane::classify::layout::QueuePlan;
 use crate::plane::queueing::bound::Bound;
-use crate::plane::setup::{PlaneSetup, Profile};
-use weir_aqm::{AnyAqm, Parameters, Params};
+use crate::plane::setup::{HeldTo, PlaneSetup, Profile};
+use weir_aqm::{AnyAqm, Aqm, Parameters, Params};
 use weir_config::AqmConfig;
 use weir_dataplane::Frame;
 use weir_queue::{Counters, Pooled, Shaper, Sojourns, Store};
@@ -126,8 +126,8 @@ impl Fresh {
     }
 }
 
-fn adopt(guide: &mut Guide, policy: &Option<Policy>) -> Result<(), PolicyError> {
-    match (guide, policy) {
+fn adopt(guide: &mut Guide, held: &HeldTo) -> Result<(), PolicyError> {
+    match (guide, &held.policy) {
         (Some(helm), Some(policy)) => helm.adopt(policy),
         _ => Ok(()),
     }
@@ -277,21 +277,26 @@ impl QueuePool {
         }
     }
 
-    /// Holds queues to other policies, by number of the profile: those in use, which keep packets and what
-    /// was learned, and those to come. `profile` is that of an owner. Where there was no policy there is
-    /// none.
+    /// Holds queues to other policies and set points, by number of the profile: those in use, which keep
+    /// packets and what was learned, and those to come. `profile` is that of an owner. Where there was no
+    /// policy there is none.
     pub fn hold_to(
         &mut self,
-        policies: &[Option<Policy>],
+        held: &[HeldTo],
         profile: impl Fn((u32, u8)) -> Option<u16>,
     ) -> Result<(), PolicyError> {
-        policies.iter().flatten().try_for_each(Policy::validate)?;
-        for (fresh, policy) in self.fresh.iter_mut().zip(policies) {
-            adopt(&mut fresh.guide, policy)?;
+        held.iter().filter_map(|held| held.policy.as_ref()).try_for_each(Policy::validate)?;
+        for (fresh, held) in self.fresh.iter_mut().zip(held) {
+            adopt(&mut fresh.guide, held)?;
+            if let (Some(to), Some(setpoint)) = (held.setpoint, fresh.aqm.setpoint()) {
+                setpoint.set(to);
+            }
         }
         for place in self.places.iter_mut().flatten() {
-            let policy = profile(place.owner).and_then(|number| policies.get(usize::from(number)));
-            policy.map_or(Ok(()), |policy| adopt(place.queue.guide_mut(), policy))?;
+            let held = profile(place.owner).and_then(|number| held.get(usize::from(number)));
+            let Some(held) = held else { continue };
+            adopt(place.queue.guide_mut(), held)?;
+            held.setpoint.into_iter().for_each(|to| place.queue.aim(to));
         }
         Ok(())
     }
@@ -310,16 +315,8 @@ mod tests {
     use weir_queue::{Arrival, Hosts};
     use weir_units::Ecn;
 
-    #[test]
-    fn queues_in_use_and_those_to_come_are_held_to_another_policy() {
-        let mut setup = PlaneSetup::alone([192, 0, 2, 1].into(), [198, 51, 100, 1].into());
-        let steered = || Profile {
-            policy: Some(PolicyConfig::default()),
-            ..Profile::of(AqmConfig::new("gsp").unwrap())
-        };
-        setup.profile = steered();
-        setup.profiles.insert(5, steered());
-        let plan = |profile| QueuePlan {
+    fn plan(profile: u16) -> QueuePlan {
+        QueuePlan {
             is_up: false,
             is_local: false,
             qfi: None,
@@ -332,7 +329,18 @@ mod tests {
             follows: false,
             is_asked: true,
             is_kept: false,
+        }
+    }
+
+    #[test]
+    fn queues_in_use_and_those_to_come_are_held_to_another_policy() {
+        let mut setup = PlaneSetup::alone([192, 0, 2, 1].into(), [198, 51, 100, 1].into());
+        let steered = || Profile {
+            policy: Some(PolicyConfig::default()),
+            ..Profile::of(AqmConfig::new("gsp").unwrap())
         };
+        setup.profile = steered();
+        setup.profiles.insert(5, steered());
         let mut pool = QueuePool::new(&setup, Time::ZERO).unwrap();
         let (first, _) = pool.take((0, 0), &plan(0), Time::ZERO).unwrap();
         let (other, _) = pool.take((0, 1), &plan(1), Time::ZERO).unwrap();
@@ -344,7 +352,8 @@ mod tests {
         let short = Policy { target_max: Duration::from_millis(3), ..usual.clone() };
         let profile = |(_, queue): (u32, u8)| Some(u16::from(queue));
         pool.place(first).queue.aim(set);
-        pool.hold_to(&[Some(short.clone()), Some(usual.clone())], profile).unwrap();
+        let to = |policy: &Policy| HeldTo { policy: Some(policy.clone()), setpoint: None };
+        pool.hold_to(&[to(&short), to(&usual)], profile).unwrap();
         assert_eq!([most(&mut pool, first), most(&mut pool, other)], [short.target_max, set]);
         // Its set point is within the policy before the algorithm is asked next.
         let arrival =
@@ -355,7 +364,25 @@ mod tests {
         assert_eq!(most(&mut pool, later), short.target_max);
         // One that contradicts itself changes nothing.
         let wrong = Policy { target_max: Duration::ZERO, ..usual.clone() };
-        assert!(pool.hold_to(&[Some(usual), Some(wrong)], profile).is_err());
+        assert!(pool.hold_to(&[to(&usual), to(&wrong)], profile).is_err());
         assert_eq!(most(&mut pool, first), short.target_max);
+    }
+
+    /// A set point that no policy moves is another one from then on, in queues that are there and to come.
+    #[test]
+    fn queues_in_use_and_those_to_come_have_another_set_point() {
+        let mut setup = PlaneSetup::alone([192, 0, 2, 1].into(), [198, 51, 100, 1].into());
+        setup.profile = Profile::of(AqmConfig::new("codel").unwrap());
+        setup.profiles.insert(5, Profile::of(AqmConfig::new("codel").unwrap()));
+        let mut pool = QueuePool::new(&setup, Time::ZERO).unwrap();
+        let (first, _) = pool.take((0, 0), &plan(0), Time::ZERO).unwrap();
+        let (other, _) = pool.take((0, 1), &plan(1), Time::ZERO).unwrap();
+        let usual = pool.place(first).queue.setpoint().unwrap();
+        let to = Duration::from_millis(9);
+        let held = [HeldTo { setpoint: Some(to), policy: None }, HeldTo::default()];
+        pool.hold_to(&held, |(_, queue): (u32, u8)| Some(u16::from(queue))).unwrap();
+        let (later, _) = pool.take((1, 0), &plan(0), Time::ZERO).unwrap();
+        let setpoints = [first, later, other].map(|at| pool.place(at).queue.setpoint().unwrap());
+        assert_eq!((setpoints, to != usual), ([to, to, usual], true));
     }
 }
