@@ -129,23 +129,23 @@ pub fn document_of(
 ) -> Result<Document, weir_config::Errors> {
     let mut document = Document::load(path)?;
     overrides.iter().try_for_each(|text| document.set_from(text))?;
-    Ok(document)
-}
-
-/// The same as a scenario.
     for text in assumed {
         if !document.has(key_of(text)) {
             document.set_from(text)?;
         }
     }
-pub fn load(path: &Path, overrides: &[String]) -> Result<(Document, Scenario), Failure> {
-    let document = document(path, overrides)?;
-    let scenario = document.scenario().map_err(Failure::input)?;
+    Ok(document)
+}
+
 /// The key of `KEY=VALUE`.
 pub fn key_of(assignment: &str) -> &str {
     assignment.split('=').next().unwrap_or_default().trim()
 }
 
+/// The same as a scenario.
+pub fn load(path: &Path, overrides: &[String]) -> Result<(Document, Scenario), Failure> {
+    let document = document(path, overrides)?;
+    let scenario = document.scenario().map_err(Failure::input)?;
     Ok((document, scenario))
 }
 
