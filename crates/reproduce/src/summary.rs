@@ -139,7 +139,8 @@ reproduction tell. What is run, and what was found: [reproduction.md](reproducti
 
 /// The files called `result.json` of reproductions below a folder. Folders of single runs have one too.
 fn find(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Error> {
-    let failed = |e: std::io::Error| Error::input(format!("{}: {e}", folder.display()));
+    let remedy = "Remedy: `weir reproduce PAPER` first, or name the folder that it wrote to";
+    let failed = |e: std::io::Error| Error::input(format!("{}: {e}. {remedy}", folder.display()));
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if path.is_dir() {

@@ -250,7 +250,9 @@ impl Customers {
 
     /// All customers, as of the last look.
     pub fn all(&self, directions: [&str; 2]) -> weir_operate::Customers {
-        let looked = (0..2).filter(|direction| self.status[*direction].is_some());
+        // Until somebody has sent something nothing is known of either.
+        let is_idle = self.status.iter().all(Option::is_none);
+        let looked = (0..2).filter(|direction| is_idle || self.status[*direction].is_some());
         weir_operate::Customers {
             planned: self.planned.clone(),
             networks: self.networks.clone(),

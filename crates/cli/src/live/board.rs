@@ -101,6 +101,8 @@ impl Boards {
 pub struct Sum {
     rows: f64,
     delivered: f64,
+    /// What the link could have carried; NaN where that is not known of each sample.
+    capacity: f64,
     delay: f64,
     /// Largest delay in ms.
     pub delay_max_ms: f64,
@@ -117,6 +119,7 @@ impl Sum {
     pub fn add(&mut self, row: &LinkSample) {
         self.rows += 1.0;
         self.delivered += row.delivered_bps;
+        self.capacity += row.capacity_bps;
         // A period counts by what it delivered.
         self.delay += row.delay_mean_ms * row.delivered_bps;
         self.delay_max_ms = self.delay_max_ms.max(row.delay_max_ms);
@@ -128,6 +131,13 @@ impl Sum {
     /// Rate of delivery in bit/s.
     pub fn delivered_bps(&self) -> f64 {
         self.delivered / self.rows.max(1.0)
+    }
+
+    /// What the link could have carried in bit/s, at the rates that were in force; `usual` where it is not
+    /// known.
+    pub fn capacity_bps(&self, usual: f64) -> f64 {
+        let mean = self.capacity / self.rows.max(1.0);
+        if mean.is_finite() && mean > 0.0 { mean } else { usual }
     }
 
     /// Mean delay in ms; none where nothing was delivered.

@@ -126,7 +126,7 @@ fn in_line(boards: &Boards, is_chosen: bool) -> Line<'static> {
     let (board, now) = (boards.board(), boards.board().now());
     let (bps, mark) = (now.delivered_bps(), if is_chosen { ">" } else { " " });
     let label: String = boards.label.chars().take(LABEL_MOST).collect();
-    let rate = format!("{}{}", words::rate(bps), words::share(bps, board.about.rate_bps));
+    let rate = format!("{}{}", words::rate(bps), words::share(bps, now.capacity_bps(board.about.rate_bps)));
     let setpoint = setpoint_ms(board).map_or(String::new(), |ms| format!("  set point {ms:.2} ms"));
     let state = match (&board.trouble, board.last) {
         _ if boards.has_ended => "  ended".fg(BOUND),
@@ -194,7 +194,8 @@ fn name(text: &str) -> Span<'static> {
 }
 
 fn throughput(board: &Board) -> Line<'static> {
-    let (bps, rate_bps) = (board.now().delivered_bps(), board.about.rate_bps);
+    let now = board.now();
+    let (bps, rate_bps) = (now.delivered_bps(), now.capacity_bps(board.about.rate_bps));
     let mut spans = vec![name("Throughput"), words::rate(bps).fg(MEASURED)];
     if rate_bps > 0.0 {
         let share = bps / rate_bps * 100.0;
@@ -250,7 +251,7 @@ fn discards(board: &Board) -> Line<'static> {
 fn other(board: &Board) -> Line<'static> {
     let (now, total, seconds) = (board.now(), &board.total, board.now_s());
     let bps = now.delivered_bps();
-    let share = words::share(bps, board.about.rate_bps);
+    let share = words::share(bps, now.capacity_bps(board.about.rate_bps));
     let discarded = |sum: &Sum| sum.drops + sum.overflows;
     Line::from(vec![
         name(&board.about.name),

@@ -107,6 +107,15 @@ fn a_run_with_the_virtual_queue_in_charge() {
 }
 
 #[test]
+fn a_share_is_of_the_rate_that_was_in_force() {
+    let mut board = Board::new(about());
+    let slowed = |n| LinkSample { delivered_bps: 38e6, capacity_bps: 40e6, ..row(n) };
+    board.take(3.0, Some(60.0), &(0..30).map(slowed).collect::<Vec<_>>(), &[]);
+    let picture = picture(&board, 80, 24);
+    assert!(picture.contains("of 40.0 Mbit/s (95.0 %)"), "{picture}");
+}
+
+#[test]
 fn an_unshaped_run_without_end_or_policy() {
     let about = About { title: "eth0 <-> eth1".into(), aqm: "tail_drop".into(), ..About::default() };
     let mut board = Board::new(about);

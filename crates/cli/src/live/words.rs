@@ -87,7 +87,7 @@ pub fn period_line(board: &Board, span_s: f64, period: &Sum, last: &LinkSample) 
     let (t_s, about) = (board.t_s, &board.about);
     let of = board.length_s.map_or(String::new(), |l| format!(" of {l}"));
     let name = if about.name.is_empty() { String::new() } else { format!("{}  ", about.name) };
-    let share = share(period.delivered_bps(), about.rate_bps);
+    let share = share(period.delivered_bps(), period.capacity_bps(about.rate_bps));
     let width = if share.is_empty() { 0 } else { " (100.0 %)".len() };
     let setpoint = if last.setpoint_ms.is_finite() {
         format!("  set point {:6.2} ms", last.setpoint_ms)
@@ -115,7 +115,8 @@ pub fn last_line(board: &Board) -> Option<String> {
     let last = board.last.as_ref()?;
     let Sum { delay_max_ms, drops, overflows, marks, .. } = board.total;
     let (progress, bps) = (progress(last.t_s, board.length_s), board.total.delivered_bps());
-    let (share, delay) = (share(bps, board.about.rate_bps), ms(board.total.delay_mean_ms()));
+    let capacity = board.total.capacity_bps(board.about.rate_bps);
+    let (share, delay) = (share(bps, capacity), ms(board.total.delay_mean_ms()));
     let name = if board.about.name.is_empty() { String::new() } else { format!("{}: ", board.about.name) };
     Some(format!(
         "{name}{progress}: {}{share}, delay mean {delay} ms, max {delay_max_ms:.2} ms, drops {drops}, overflows \
