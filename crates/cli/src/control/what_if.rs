@@ -232,7 +232,7 @@ mod tests {
         // Parameters of a discipline go with it, and the algorithm where the next one brings its own.
         let flow = computed(&ask(&[("queue.discipline", "flow"), ("aqm.name", "codel")])).unwrap();
         let dual = computed(&ask(&[("queue.discipline", "dualpi2")]));
-        assert_eq!(flow.aqm.as_str(), "codel");
+        assert_eq!(flow.aqm.as_str(), "flow codel");
         assert!(dual.is_err_and(|refused| refused.1.error.contains("policy")));
     }
 
