@@ -1,5 +1,5 @@
-//! An uplink classifier before another user-plane function (TS 23.501 section 5.6.4.2): two functions with PFCP and
-//! interfaces of their own, a tunnel between them (N9), and a data network behind each.
+//! An uplink classifier before another user-plane function (TS 23.501 section 5.6.4.2): two functions with
+//! PFCP and interfaces of their own, a tunnel between them (N9), and a data network behind each.
 
 use crate::station::{Bearer, Station};
 use crate::world::{self, ANCHOR, FAR, N3, World, inside};
@@ -15,8 +15,8 @@ const AMBR: PerDirection<u64> = PerDirection { up: 50_000, down: 50_000 };
 /// Of the classifier: the tunnels of base station and anchor, by which it chooses their numbers.
 const CHOSEN: [u32; 2] = [1, 2];
 
-/// Rules of the classifier: uplink for its data network by a filter, and the rest to the anchor; downlink from
-/// either. The anchor's tunnel is `to_anchor`.
+/// Rules of the classifier: uplink for its data network by a filter, and the rest to the anchor; downlink
+/// from either. The anchor's tunnel is `to_anchor`.
 fn classifying(to_anchor: RemoteTunnel) -> Session {
     let mut session = usual(7, UE, N3, (world::STATION.into(), 0x2005), AMBR);
     let [up, down] = [0, 1].map(|at| session.pdrs[at].clone());

@@ -1,5 +1,5 @@
-//! An uplink classifier (TS 23.501 section 5.6.4.2): what filters choose goes to the data network here, and the
-//! rest in a second tunnel to another user-plane function (N9), from which packets come back.
+//! An uplink classifier (TS 23.501 section 5.6.4.2): what filters choose goes to the data network here, and
+//! the rest in a second tunnel to another user-plane function (N9), from which packets come back.
 
 use crate::rig::*;
 use std::net::Ipv4Addr;
@@ -14,8 +14,8 @@ const FROM_ANCHOR: u32 = 0x9005;
 /// A server in the data network here.
 const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 9);
 
-/// PDR 1 sends uplink to the anchor, PDR 3 what is for this data network to it; PDR 2 takes what comes from the
-/// data network, and PDR 4 what comes from the anchor.
+/// PDR 1 sends uplink to the anchor, PDR 3 what is for this data network to it; PDR 2 takes what comes from
+/// the data network, and PDR 4 what comes from the anchor.
 fn classifying() -> Session {
     let mut session = session(5, None);
     let near = "permit out ip from 198.18.0.0/24 to assigned".parse().unwrap();
