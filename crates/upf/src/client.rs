@@ -145,8 +145,17 @@ impl Client {
 
     /// Establishes a session under rules of which only tunnels are chosen at the other side.
     pub fn establish(&mut self, rules: &Session) -> Result<Established, Error> {
+        self.establish_with(rules, true)
+    }
+
+    /// The same with the tunnels that the rules name.
+    pub fn establish_as_given(&mut self, rules: &Session) -> Result<Established, Error> {
+        self.establish_with(rules, false)
+    }
+
+    fn establish_with(&mut self, rules: &Session, chooses: bool) -> Result<Established, Error> {
         let mut elements = vec![self.node(), self.seid(rules.seid)];
-        elements.extend(creates(rules, true));
+        elements.extend(creates(rules, chooses));
         let answer = self.accepted(kind::SESSION_ESTABLISHMENT_REQUEST, Some(0), elements)?;
         let seid = answer.elements.iter().find_map(|element| match element.value {
             Value::Session { seid, .. } => Some(seid),

@@ -10,8 +10,9 @@
 //! discarded because of a rate alone. Each GBR flow has an instance of its own; all other flows of a session
 //! share one, which obeys the session's aggregate (AMBR), unless a flow has a rate or a profile of its own:
 //! then it has an instance too, and obeys both. What comes from and goes to the port for local breakout has
-//! another instance under the same aggregate. Rates count IP packets of users, with their headers and without
-//! tunnel and link, as 3GPP does (TS 23.501 section 5.7.2).
+//! another instance under the same aggregate. Tunnels to another user-plane function (N9) pass the port to
+//! the base stations; what goes to it shares the queue of what goes to the data network. Rates count IP
+//! packets of users, with their headers and without tunnel and link, as 3GPP does (TS 23.501 section 5.7.2).
 //!
 //! **What an instance is.** Any algorithm of the list with parameters and policy of its own ([`Profile`]).
 //! Without any it is vAQM that adjusts the rate: round-trip times between here and the user equipment, read
@@ -29,8 +30,7 @@
 //! to odd packets, of which there are at most a thousand in a second.
 //!
 //! **Not here.** Fragments are neither made nor put together: a packet that does not fit is discarded, and
-//! its sender told (fragmentation needed, packet too big), whether or not it may be fragmented. No N9:
-//! tunnels lead to base stations only.
+//! its sender told (fragmentation needed, packet too big), whether or not it may be fragmented.
 
 mod alone;
 pub mod classify;

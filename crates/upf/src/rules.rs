@@ -21,7 +21,7 @@ pub type Teid = u32;
 pub enum Side {
     /// The base station, over GTP-U (N3).
     Access,
-    /// The data network (N6).
+    /// The data network (N6), or in a tunnel another user-plane function (N9).
     Core,
     /// The data network beside it, at the port for local breakout.
     Local,
@@ -203,11 +203,10 @@ pub struct Pdr {
     pub precedence: u32,
     /// Where the packets come from.
     pub from: Side,
-    /// Our end of the tunnel that they come in; always there for packets that come from the access side by
-    /// GTP-U.
+    /// Our end of the tunnel that they come in: always there for packets from the access side, and for those
+    /// from another user-plane function on the core side.
     pub tunnel: Option<LocalTunnel>,
-    /// Address of the user equipment that they bear. Packets to it from [`Side::Core`] and [`Side::Local`]
-    /// are found by it.
+    /// Address of the user equipment that they bear. Packets to it that come in no tunnel are found by it.
     pub ue: Option<UeAddress>,
     /// A packet must match one of these; all match if there are none.
     pub filters: Box<[Filter]>,

@@ -6,6 +6,8 @@
 
 #[path = "live/bearers.rs"]
 mod bearers;
+#[path = "live/classifier.rs"]
+mod classifier;
 #[path = "../../lab/tests/skipped/mod.rs"]
 mod skipped;
 #[path = "live/station.rs"]
@@ -16,14 +18,17 @@ mod world;
 use skipped::judged::{Attempt, judged};
 use station::Station;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weir_config::UpfConfig;
 use weir_dataplane::Mode;
-use weir_upf::plane::{Pace, PlaneHandle, PlaneSetup, Profile, Remote, open};
+use weir_upf::client::Client;
+use weir_upf::plane::{Pace, PlaneHandle, PlaneSetup, PortSetup, Profile, Remote, open};
 use weir_upf::rules::*;
+use weir_upf::server::Server;
 use world::{World, inside};
 
 const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 5);
@@ -107,6 +112,50 @@ fn with_plane<T: Send>(
         };
         assert_eq!(running.join().unwrap().unwrap(), Vec::<String>::new());
         result
+    })
+}
+
+/// Runs `talk` with session management beside a function that works in a namespace, both at addresses of this
+/// host with that number.
+fn with_function<T>(
+    namespace: &str,
+    number: u8,
+    setup: PlaneSetup,
+    talk: impl FnOnce(&mut Client) -> T,
+) -> T {
+    let [server, peer] = [1, 2].map(|last| format!("127.8.{number}.{last}"));
+    let address = |port: &PortSetup| port.addresses[0].0;
+    let config = format!(
+        "n3 = {{ port = \"n3\", address = [\"{}/24\"] }}\n\
+         n4 = {{ address = \"{server}\", peers = [\"{peer}\"] }}\n\
+         n6 = {{ port = \"n6\", address = [\"{}/24\"] }}\n",
+        address(&setup.access),
+        address(&setup.core)
+    );
+    let config = UpfConfig::parse("function", &config).unwrap();
+    let (looping, desk) = inside(namespace, || {
+        open(setup, Pace { mode: Some(Mode::AfPacket), ..Pace::default() }).unwrap_or_else(|e| panic!("{e}"))
+    });
+    let (stop, ended) = (&AtomicBool::new(false), &AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let running = scope.spawn(move || inside(namespace, move || looping.run(stop)));
+        let mut control = Server::open(&config, desk).unwrap();
+        let serving = scope.spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                control.turn(Duration::from_millis(5)).unwrap();
+            }
+        });
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let address = SocketAddr::new(server.parse().unwrap(), 8805);
+            let mut client = Client::open(peer.parse::<IpAddr>().unwrap(), address).unwrap();
+            client.associate(5).unwrap();
+            talk(&mut client)
+        }));
+        ended.store(true, Ordering::Relaxed);
+        serving.join().unwrap();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(running.join().unwrap().unwrap(), Vec::<String>::new());
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 

@@ -2,6 +2,8 @@
 
 #[path = "plane/bearers.rs"]
 mod bearers;
+#[path = "plane/classifier.rs"]
+mod classifier;
 #[path = "plane/control.rs"]
 mod control;
 #[path = "plane/follows.rs"]

@@ -7,6 +7,7 @@ mod read;
 mod write;
 
 pub use read::read;
+pub(crate) use write::of_way;
 pub use write::{
     END_MARKER_LEN, SIGNALLING_MAX, header_len, write_echo_request, write_echo_response, write_end_marker,
     write_error_indication, write_header, write_supported_extensions,

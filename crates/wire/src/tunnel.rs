@@ -14,6 +14,9 @@ pub const OVERHEAD_MAX: usize = ipv6::HEADER_LEN + udp::HEADER_LEN + gtpu::heade
 const GTPU_V4: usize = ipv4::HEADER_MIN + udp::HEADER_LEN;
 const USUAL: usize = GTPU_V4 + gtpu::header_len(true);
 const GTPU_V6: usize = ipv6::HEADER_LEN + udp::HEADER_LEN;
+/// Where a PDU session container says the direction, behind where GTP-U begins: header, optional octets, and
+/// its length.
+const WAY: usize = gtpu::HEADER + 5;
 
 /// The way into a tunnel, with as much of the headers as is the same for all packets.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +27,8 @@ pub struct Encapsulation {
     /// Bits of the packet's traffic class octet that are copied, and those that are set.
     tos: (u8, u8),
     is_v6: bool,
+    /// What the container says of the direction.
+    way: Way,
     teid: u32,
     /// All headers, with a PDU session container; lengths, traffic class, QoS flow and checksums are filled
     /// in.
@@ -60,7 +65,15 @@ impl Encapsulation {
         gtpu::write_header(&mut head[at + udp::HEADER_LEN..], teid, Some((Way::Down, 0)), 0).ok()?;
         let tos = dscp.map_or((0xff, 0), |dscp| (3, dscp & 0xfc));
         // Sums of at most twenty words.
-        Some(Encapsulation { partial: partial as u32, tos, is_v6, teid, head })
+        Some(Encapsulation { partial: partial as u32, tos, is_v6, way: Way::Down, teid, head })
+    }
+
+    /// The same for packets from the user equipment, as one user-plane function sends them to the next over
+    /// N9: the PDU session container is that of the uplink (TS 38.415 section 5.5.2.2).
+    pub fn upward(mut self) -> Encapsulation {
+        self.way = Way::Up;
+        self.head[self.head_len() + WAY] = gtpu::of_way(Way::Up);
+        self
     }
 
     /// The other end as a number ([`mapped`]).
@@ -133,7 +146,7 @@ impl Encapsulation {
     #[inline(never)]
     fn write_any(&self, out: &mut [u8], qfi: Option<u8>, inner_tos: u8) -> Result<(), TooShort> {
         let (head_len, overhead) = (self.head_len(), self.overhead(qfi.is_some()));
-        let container = qfi.map(|qfi| (Way::Down, qfi));
+        let container = qfi.map(|qfi| (self.way, qfi));
         let len = out.len().checked_sub(overhead).and_then(|len| u16::try_from(len).ok()).ok_or(TooShort)?;
         gtpu::write_header(&mut out[head_len..overhead], self.teid, container, len)?;
         self.write_head(out, inner_tos)

@@ -27,6 +27,9 @@ fn the_short_form_judges_the_claims_draws_the_charts_and_writes_the_same_bytes()
     let [first, second] = outs.each_ref().map(|out| weir(out));
     let (result, again) = (result(&first), result(&second));
     assert_eq!(result["runs"], again["runs"]);
+    // What a user notices: a row for each form of vAQM.
+    assert_eq!(result["noticed"].as_array().map(Vec::len), Some(4));
+    assert_eq!(result["noticed"], again["noticed"]);
     assert_eq!(result["runs"][0]["trace_hash"].as_str().map(str::len), Some(16));
     assert_eq!((&result["interrupted"], result["out"].is_string()), (&Value::from(false), true));
     let claims = result["claims"].as_array().expect("claims");
@@ -39,7 +42,15 @@ fn the_short_form_judges_the_claims_draws_the_charts_and_writes_the_same_bytes()
     let all_held = claims.iter().all(|c| c["held"] == true);
     assert_eq!(first.status.code(), Some(i32::from(!all_held)));
     let [first, second] = outs.map(|out| out.join("vaqm-sim-quick"));
-    for file in ["rtt-strong.svg", "rtt-weak.svg", "pages.svg", "result.json", "table1.csv", "table2.csv"] {
+    for file in [
+        "rtt-strong.svg",
+        "rtt-weak.svg",
+        "pages.svg",
+        "result.json",
+        "table1.csv",
+        "table2.csv",
+        "table3.csv",
+    ] {
         assert!(first.join(file).is_file(), "{file}");
     }
     let page = |folder: &Path| std::fs::read(folder.join("report.html")).expect("a report");

@@ -131,10 +131,15 @@ impl Case {
 
     /// The cell as it is run, or a short form of it.
     pub fn scenario(&self, quick: bool) -> Result<Scenario, Error> {
+        self.scenario_with(quick, "")
+    }
+
+    /// The same with more tables in the file.
+    pub fn scenario_with(&self, quick: bool, more: &str) -> Result<Scenario, Error> {
         let (name, text, _) = self.signal.files();
         let (path, trace) = self.signal.trace()?;
         // The program brings the trace with it, wherever it is run.
-        let text = text.replace(&format!("trace = \"{path}\""), "rate = \"1Gbit/s\"");
+        let text = text.replace(&format!("trace = \"{path}\""), "rate = \"1Gbit/s\"") + more;
         let mut scenario =
             Document::parse(name, &text).and_then(|file| file.scenario()).map_err(Error::input)?;
         scenario.run.seeds = 1;

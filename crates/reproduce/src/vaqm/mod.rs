@@ -13,6 +13,7 @@ mod tables;
 mod text;
 #[cfg(feature = "live")]
 mod upf;
+mod users;
 
 use crate::SHORT_FORM;
 use crate::choice::{Arm, Choice};

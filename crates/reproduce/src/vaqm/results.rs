@@ -2,6 +2,7 @@
 
 use super::cases::plan;
 use super::measured::{Measured, Run, measure};
+use super::users::{self, Noticed};
 use super::{Arguments, claims, draw, said, tables, text};
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
@@ -17,8 +18,8 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let folder = folder(arguments);
     host.prepare(&folder)?;
     let runs = run_all(&plan, host, measure)?;
-    let background = text::background(host)?;
-    publish_with(&runs, background, note(arguments.quick), arguments, &folder, host)
+    let beside = Beside { background: text::background(host)?, noticed: users::noticed(arguments, host)? };
+    publish_with(&runs, beside, note(arguments.quick), arguments, &folder, host)
 }
 
 /// Judges what an arm measured and writes it.
@@ -30,13 +31,22 @@ pub fn publish(
     folder: &Path,
     host: &dyn Host,
 ) -> Result<Report, Error> {
-    publish_with(runs, Vec::new(), note, arguments, folder, host)
+    publish_with(runs, Beside::default(), note, arguments, folder, host)
 }
 
-/// The same, with claims that were judged on other runs.
+/// What comes of other runs.
+#[derive(Default)]
+struct Beside {
+    /// Claims that were judged on them.
+    background: Vec<Claim>,
+    /// What users notice.
+    noticed: Vec<Noticed>,
+}
+
+/// The same, with what comes of other runs.
 fn publish_with(
     runs: &[Run],
-    background: Vec<Claim>,
+    beside: Beside,
     note: String,
     arguments: &Arguments,
     folder: &Path,
@@ -44,17 +54,20 @@ fn publish_with(
 ) -> Result<Report, Error> {
     let cases = Measured::new(runs);
     let mut claims = claims::all(&cases);
-    claims.extend(background);
+    claims.extend(beside.background);
     tell(&mut claims, said::TABLE, &Experiments::new(host, arguments.quick))?;
+    let mut tables = tables::all(&cases, arguments.quick);
+    tables.extend(users::table(&beside.noticed));
     let outcome = Outcome {
         title: "Virtual AQM before a radio cell".into(),
         notes: vec![note],
         about: json!({ "paper": "vaqm", "arm": arguments.arm.name(), "quick": arguments.quick }),
         runs: json!(runs),
+        more: if beside.noticed.is_empty() { json!(null) } else { json!({ "noticed": beside.noticed }) },
         claims: Some(claims),
         unjudged: said::UNJUDGED,
         figures: draw::figures(&cases),
-        tables: tables::all(&cases, arguments.quick),
+        tables,
         ..Outcome::default()
     };
     outcome.deliver_with_tables(folder, host)

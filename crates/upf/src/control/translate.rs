@@ -119,10 +119,10 @@ fn detection(
         (Side::Access, None, _) => {
             return Err(conditional(ie::F_TEID, "packets from the access side come in a tunnel"));
         }
-        (Side::Core | Side::Local, Some(_), _) => {
-            return Err(bad(ie::F_TEID, "tunnels from the core side are not done"));
+        (Side::Local, Some(_), _) => {
+            return Err(bad(ie::F_TEID, "packets from the port for local breakout come in no tunnel"));
         }
-        (Side::Core | Side::Local, _, None) => {
+        (Side::Core | Side::Local, None, None) => {
             return Err(conditional(ie::UE_IP_ADDRESS, "packets from the core side are found by it"));
         }
         (Side::Core | Side::Local, _, Some(ue)) if ue.end == End::Source => {
@@ -367,8 +367,9 @@ fn forwarding(mut bag: IeReader, old: Option<Forward>, sides: &Sides) -> Result<
         (Side::Access, None) => {
             Err(conditional(ie::OUTER_HEADER_CREATION, "packets to the access side go in a tunnel"))
         }
-        (Side::Core | Side::Local, Some(_)) => {
-            Err(bad(ie::OUTER_HEADER_CREATION, "tunnels to the core side are not done"))
+        (Side::Local, Some(_)) => {
+            let why = "packets to the port for local breakout go in no tunnel";
+            Err(bad(ie::OUTER_HEADER_CREATION, why))
         }
         _ => Ok((Forward { to, tunnel, dscp }, flags)),
     }

@@ -1,6 +1,6 @@
 //! What control asks of the packet path, and how it is done as a whole or not at all.
 
-use super::classify::layout::{ACCESS, Program, User, What};
+use super::classify::layout::{ACCESS, Program, User};
 use super::io::Io;
 use super::live::Live;
 use super::path::{PlaneEvent, UserPlane, host_of};
@@ -273,7 +273,7 @@ impl UserPlane {
 
     fn look_for_peers(&mut self, live: &Live, now: Time, io: &mut impl Io) {
         for act in &live.program.acts {
-            if let What::Tunnel(outer) = &act.what
+            if let Some(outer) = act.what.tunnel()
                 && self.ports[ACCESS].link.recent(outer.host(), now).is_none()
             {
                 self.look_for(outer.host(), ACCESS, now, io);

@@ -228,7 +228,13 @@ impl UserPlane {
         let message = gtpu::read(&packet[datagram.start..datagram.end]);
         let host = ip::mapped(datagram.is_v6, datagram.to);
         match message {
-            Ok(Message::Packet(gpdu)) => self.uplink_any(frame, Tunnelled::new(&datagram, gpdu), at, io),
+            Ok(Message::Packet(gpdu)) => {
+                let tunnelled = Tunnelled::new(&datagram, gpdu);
+                match self.is_from_core(gpdu.teid) {
+                    true => self.downlink_tunnelled(frame, tunnelled, at, io),
+                    false => self.uplink_any(frame, tunnelled, at, io),
+                }
+            }
             _ if self.ports[ACCESS].link.is_own_number(host) => self.path_message(frame, datagram, at, io),
             _ => self.refuse(frame, Cause::NotOurs, io),
         }
@@ -266,6 +272,65 @@ impl UserPlane {
         }
     }
 
+    /// Whether packets to user equipment come in a tunnel, from another user-plane function.
+    fn is_from_core(&self, teid: u32) -> bool {
+        let live = self.by_teid.get(teid).and_then(|session| self.sessions[session as usize].as_ref());
+        live.is_some_and(|live| live.program.is_from_core(teid))
+    }
+
+    /// Something in a tunnel from another user-plane function (N9), for user equipment.
+    #[inline(never)]
+    fn downlink_tunnelled(&mut self, frame: Frame, tunnelled: Tunnelled, at: Time, io: &mut impl Io) {
+        let Tunnelled { from, host, gpdu, .. } = tunnelled;
+        if !self.ports[ACCESS].link.is_own_number(host) {
+            return self.refuse(frame, Cause::NotOurs, io);
+        }
+        let (start, end) = tunnelled.bounds();
+        let Some(inner) = Header::read(&io.bytes(frame)[start..end]) else {
+            return self.refuse(frame, Cause::InnerMalformed, io);
+        };
+        if tunnelled.tos & 3 == 3 && inner.traffic_class & 3 != 3 {
+            return self.mark_tunnelled(frame, tunnelled, inner.traffic_class & 3 != 0, at, io);
+        }
+        let key = Key::new(&inner, false, false);
+        let hash = flow_hash::of_header(self.setup.seed, &inner, false);
+        let tunnel = (gpdu.teid, gpdu.container.map(|c| c.qfi), self.stations.mark(from));
+        let flow = Flow::new(&key, hash, inner.traffic_class, Some(tunnel));
+        let packet = Frame { len: inner.len, ..shorter(frame, start) };
+        let Header { traffic_class: tos, hops, .. } = inner;
+        let arrived = || Arrived { frame: packet, hash, tos, hops, at, port: CORE };
+        if let Some((session, rule)) = self.recall(&flow) {
+            if !self.express(session, rule, false, arrived(), (inner.is_v6, inner.destination), io) {
+                self.matched(session, rule, false, arrived(), io);
+            }
+            return;
+        }
+        match self.look_up(flow, packet, false, Some((gpdu, from)), false, io) {
+            Ok((session, rule)) => self.matched(session, rule, false, arrived(), io),
+            Err(NotMet::Refused(cause)) => self.refuse(frame, cause, io),
+            Err(NotMet::Nobody) => self.unknown_tunnel(frame, at, io),
+        }
+    }
+
+    /// A packet for user equipment that came through congestion on N9 and does not say so (RFC 6040 section
+    /// 4.2).
+    #[cold]
+    fn mark_tunnelled(
+        &mut self,
+        frame: Frame,
+        tunnelled: Tunnelled,
+        is_capable: bool,
+        at: Time,
+        io: &mut impl Io,
+    ) {
+        if !is_capable {
+            return self.refuse(frame, Cause::InnerNotCapable, io);
+        }
+        let (start, end) = tunnelled.bounds();
+        ip::mark(&mut io.bytes(frame)[start..end]);
+        self.downlink_tunnelled(frame, tunnelled, at, io);
+    }
+
     /// What is rare reads the packet again, so that nothing of it need be kept in memory for that.
     #[inline(always)]
     fn uplink_of(&mut self, frame: Frame, tunnelled: Tunnelled, inner: Header, at: Time, io: &mut impl Io) {
@@ -288,7 +353,7 @@ impl UserPlane {
             }
             return;
         }
-        match self.look_up(flow, packet, Some((gpdu, from)), false, io) {
+        match self.look_up(flow, packet, true, Some((gpdu, from)), false, io) {
             Ok((session, rule)) => self.matched(session, rule, true, arrived(), io),
             Err(NotMet::Refused(cause)) => self.refuse(frame, cause, io),
             Err(NotMet::Nobody) => self.unknown_tunnel(frame, at, io),
@@ -358,7 +423,7 @@ impl UserPlane {
             }
             return true;
         }
-        let Ok((session, rule)) = self.look_up(flow, packet, None, is_local, io) else { return false };
+        let Ok((session, rule)) = self.look_up(flow, packet, false, None, is_local, io) else { return false };
         self.matched(session, rule, false, arrived(), io);
         true
     }

@@ -3,18 +3,13 @@
 
 use crate::skipped::judged::judged;
 use crate::station::{Bearer, Station};
-use crate::world::{self, World, inside};
-use crate::{Downloads, SERVER, TURN, UE};
-use std::net::{IpAddr, SocketAddr};
+use crate::world::{self, World};
+use crate::{Downloads, SERVER, TURN, UE, with_function};
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weir_config::UpfConfig;
-use weir_dataplane::Mode;
-use weir_upf::client::{Client, creates};
-use weir_upf::plane::{Pace, PlaneSetup, Profile, open};
+use weir_upf::client::creates;
+use weir_upf::plane::{PlaneSetup, Profile};
 use weir_upf::rules::*;
-use weir_upf::server::Server;
 
 /// What the radio gives the usual flow and the GBR flow, and the path behind it.
 const RADIO: [(f64, Duration); 2] = [(20e6, Duration::from_millis(40)), (8e6, Duration::from_millis(15))];
@@ -74,71 +69,42 @@ fn down_teid(is_4g: bool, is_gbr: bool) -> u32 {
 
 /// Two downloads, one in each flow: the rate of each, and what 95 % of its packets wait for its radio.
 fn measure(world: &World, number: u8, is_4g: bool, profile: Profile) -> Vec<(f64, Duration)> {
-    let [server, peer] = [1, 2].map(|last| format!("127.8.{number}.{last}"));
-    let config = format!(
-        "n3 = {{ port = \"n3\", address = [\"{}/24\"] }}\n\
-         n4 = {{ address = \"{server}\", peers = [\"{peer}\"] }}\n\
-         n6 = {{ port = \"n6\", address = [\"203.0.113.1/24\"] }}\n",
-        world::N3
-    );
-    let config = UpfConfig::parse("bearers", &config).unwrap();
     let setup = PlaneSetup { profile, ..world::setup() };
-    let (looping, desk) = inside(&world.upf, || {
-        open(setup, Pace { mode: Some(Mode::AfPacket), ..Pace::default() }).unwrap_or_else(|e| panic!("{e}"))
-    });
-    let (stop, ended) = (&AtomicBool::new(false), &AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let running = scope.spawn(move || inside(&world.upf, move || looping.run(stop)));
-        let mut control = Server::open(&config, desk).unwrap();
-        let serving = scope.spawn(move || {
-            while !ended.load(Ordering::Relaxed) {
-                control.turn(Duration::from_millis(5)).unwrap();
-            }
-        });
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let address = SocketAddr::new(server.parse().unwrap(), 8805);
-            let mut client = Client::open(peer.parse::<IpAddr>().unwrap(), address).unwrap();
-            client.associate(5).unwrap();
-            let session = client.establish(&rules(is_4g, false)).unwrap();
-            let usual = session.tunnels[0].1.teid;
-            // The GBR flow comes later: in 4G with a tunnel of its own, in 5G in the same.
-            let mut more = rules(is_4g, true);
-            let shared = LocalTunnel { teid: usual, v4: Some(world::N3), v6: None };
-            let answer = if is_4g {
-                client.modify(session.seid, creates(&more, true)).unwrap()
-            } else {
-                more.pdrs[0].tunnel = Some(shared);
-                client.modify(session.seid, creates(&more, false)).unwrap()
-            };
-            let chosen = weir_upf::client::created(&answer).first().map_or(usual, |(_, tunnel)| tunnel.teid);
-            assert_eq!(chosen != usual, is_4g, "a tunnel for each bearer of 4G, one for a session of 5G");
-            let qfi = |qfi| (!is_4g).then_some(qfi);
-            let bearers = vec![
-                Bearer {
-                    port: 0,
-                    up: (usual, qfi(9)),
-                    down: (down_teid(is_4g, false), qfi(9)),
-                    radio: Some(RADIO[0]),
-                },
-                Bearer {
-                    port: GBR_PORT,
-                    up: (chosen, qfi(5)),
-                    down: (down_teid(is_4g, true), qfi(5)),
-                    radio: Some(RADIO[1]),
-                },
-            ];
-            let station = Station::with_bearers(world, UE, world::STATION.into(), world::N3.into(), bearers);
-            let network = (world.dn.as_str(), SERVER);
-            let _usual = Downloads::start(world, network, 5001, 2);
-            let _guaranteed = Downloads::start(world, network, GBR_PORT, 2);
-            std::thread::sleep(SETTLES);
-            station.bearers_over(MEASURED)
-        }));
-        ended.store(true, Ordering::Relaxed);
-        serving.join().unwrap();
-        stop.store(true, Ordering::Relaxed);
-        assert_eq!(running.join().unwrap().unwrap(), Vec::<String>::new());
-        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    with_function(&world.upf, number, setup, |client| {
+        let session = client.establish(&rules(is_4g, false)).unwrap();
+        let usual = session.tunnels[0].1.teid;
+        // The GBR flow comes later: in 4G with a tunnel of its own, in 5G in the same.
+        let mut more = rules(is_4g, true);
+        let shared = LocalTunnel { teid: usual, v4: Some(world::N3), v6: None };
+        let answer = if is_4g {
+            client.modify(session.seid, creates(&more, true)).unwrap()
+        } else {
+            more.pdrs[0].tunnel = Some(shared);
+            client.modify(session.seid, creates(&more, false)).unwrap()
+        };
+        let chosen = weir_upf::client::created(&answer).first().map_or(usual, |(_, tunnel)| tunnel.teid);
+        assert_eq!(chosen != usual, is_4g, "a tunnel for each bearer of 4G, one for a session of 5G");
+        let qfi = |qfi| (!is_4g).then_some(qfi);
+        let bearers = vec![
+            Bearer {
+                port: 0,
+                up: (usual, qfi(9)),
+                down: (down_teid(is_4g, false), qfi(9)),
+                radio: Some(RADIO[0]),
+            },
+            Bearer {
+                port: GBR_PORT,
+                up: (chosen, qfi(5)),
+                down: (down_teid(is_4g, true), qfi(5)),
+                radio: Some(RADIO[1]),
+            },
+        ];
+        let station = Station::with_bearers(world, UE, world::STATION.into(), world::N3.into(), bearers);
+        let network = (world.dn.as_str(), SERVER);
+        let _usual = Downloads::start(world, network, 5001, 2);
+        let _guaranteed = Downloads::start(world, network, GBR_PORT, 2);
+        std::thread::sleep(SETTLES);
+        station.bearers_over(MEASURED)
     })
 }
 

@@ -12,6 +12,11 @@ pub const N3: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The base station.
 pub const STATION: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
+/// Another user-plane function on the same network, to which N9 leads.
+pub const ANCHOR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 3);
+/// A server in the data network behind that.
+pub const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
+
 /// The same over IPv6.
 pub const N3_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 /// See [`N3_V6`].
@@ -19,13 +24,15 @@ pub const STATION_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Three namespaces or four, which go with it.
+/// Three namespaces or up to five, which go with it.
 pub struct World {
     pub ran: String,
     pub upf: String,
     pub dn: String,
     /// The data network at the port for local breakout.
     pub edge: Option<String>,
+    /// Another user-plane function, and the data network behind it.
+    pub anchor: Option<[String; 2]>,
 }
 
 fn run(program: &str, arguments: &str) {
@@ -63,7 +70,7 @@ impl World {
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = |what: &str| format!("weir-upf-{}-{number}-{what}", std::process::id());
-        let world = World { ran: name("ran"), upf: name("upf"), dn: name("dn"), edge: None };
+        let world = World { ran: name("ran"), upf: name("upf"), dn: name("dn"), edge: None, anchor: None };
         for name in world.names() {
             run("ip", &format!("netns add {name}"));
             run("ip", &format!("-n {name} link set dev lo up"));
@@ -84,6 +91,28 @@ impl World {
         run("ip", &format!("-n {edge} address add 10.9.0.9/24 dev e0"));
         run("ip", &format!("-n {edge} route add 10.45.0.0/16 via 10.9.0.1"));
         run("ip", &format!("-n {} address add {STATION_V6}/64 dev g0 nodad", self.ran));
+        self
+    }
+
+    /// With another user-plane function on the network of the base station, and a data network behind it.
+    pub fn with_anchor(mut self) -> World {
+        let [anchor, far] = ["-anchor", "-far"].map(|what| self.dn.replace("-dn", what));
+        for name in [&anchor, &far] {
+            run("ip", &format!("netns add {name}"));
+        }
+        self.anchor = Some([anchor.clone(), far.clone()]);
+        // The base station's address moves to a bridge, to which both functions are connected.
+        run("ip", &format!("-n {} link add net type bridge", self.ran));
+        run("ip", &format!("-n {} address delete {STATION}/24 dev g0", self.ran));
+        self.cable(&self.ran, "g1", &anchor, "n3");
+        for port in ["g0", "g1"] {
+            run("ip", &format!("-n {} link set dev {port} master net", self.ran));
+        }
+        run("ip", &format!("-n {} link set dev net up", self.ran));
+        run("ip", &format!("-n {} address add {STATION}/24 dev net", self.ran));
+        self.cable(&far, "d1", &anchor, "n6");
+        run("ip", &format!("-n {far} address add {FAR}/24 dev d1"));
+        run("ip", &format!("-n {far} route add 10.45.0.0/16 via 198.51.100.1"));
         self
     }
 
@@ -109,7 +138,7 @@ impl World {
     }
 
     fn names(&self) -> impl Iterator<Item = &String> {
-        [&self.ran, &self.upf, &self.dn].into_iter().chain(&self.edge)
+        [&self.ran, &self.upf, &self.dn].into_iter().chain(&self.edge).chain(self.anchor.iter().flatten())
     }
 
     fn cable(&self, one: &str, name: &str, other: &str, other_name: &str) {
@@ -149,6 +178,14 @@ pub fn setup() -> PlaneSetup {
     let core = port("n6", Ipv4Addr::new(203, 0, 113, 1));
     let mut setup = PlaneSetup::new(port("n3", N3), core, 7);
     (setup.sessions, setup.queues, setup.learners, setup.packets) = (16, 16, 4, 16_384);
+    setup
+}
+
+/// The same of the other user-plane function.
+pub fn setup_of_anchor() -> PlaneSetup {
+    let mut setup = setup();
+    setup.access = port("n3", ANCHOR);
+    setup.core = port("n6", Ipv4Addr::new(198, 51, 100, 1));
     setup
 }
 

@@ -22,7 +22,7 @@ fn what_is_refused_changes_nothing() {
     refused(Box::new(|s| s.qers[0].correlation = Some(1)));
     refused(Box::new(|s| (s.qers[0].mbr, s.qers[0].gbr) = (Some(both(1)), Some(both(2)))));
     refused(Box::new(|s| s.seid = 7));
-    refused(Box::new(|s| s.fars[0] = forward(1, Side::Core, Some(remote(1)))));
+    refused(Box::new(|s| s.fars[0] = forward(1, Side::Local, Some(remote(1)))));
     refused(Box::new(|s| s.fars[1] = forward(2, Side::Access, None)));
     refused(Box::new(|s| s.pdrs[0].far = Some(77)));
     refused(Box::new(|s| s.pdrs[0].removal = None));

@@ -21,6 +21,14 @@ pub const fn header_len(container: bool) -> usize {
     if container { WITH_CONTAINER } else { HEADER }
 }
 
+/// The octet of a PDU session container that says the direction.
+pub(crate) const fn of_way(way: Way) -> u8 {
+    match way {
+        Way::Down => 0x00,
+        Way::Up => 0x10,
+    }
+}
+
 /// Writes what stands before a packet of `len` bytes; its length. Of the QoS flow the six bits that fit. With
 /// a container packets have at most 65527 bytes; a longer one is written as that.
 ///
@@ -41,11 +49,7 @@ pub fn write_header(
     out[2..4].copy_from_slice(&len.saturating_add((WITH_CONTAINER - HEADER) as u16).to_be_bytes());
     out[4..8].copy_from_slice(&teid.to_be_bytes());
     // No sequence number, no N-PDU number; then one extension header of four octets.
-    let way = match way {
-        Way::Down => 0x00,
-        Way::Up => 0x10,
-    };
-    out[8..].copy_from_slice(&[0, 0, 0, PDU_SESSION_CONTAINER, 1, way, qfi & 0x3f, 0]);
+    out[8..].copy_from_slice(&[0, 0, 0, PDU_SESSION_CONTAINER, 1, of_way(way), qfi & 0x3f, 0]);
     Ok(WITH_CONTAINER)
 }
 

@@ -150,16 +150,17 @@ impl Making<'_> {
             (Action::Forward, None) => return refused("it forwards, and does not say where"),
         };
         match (to, tunnel) {
-            (Side::Access, Some(remote)) => {
+            (Side::Access | Side::Core, Some(remote)) => {
                 let end = SocketAddr::new(remote.address, remote.port);
                 let mut own = self.setup.access.addresses.iter().map(|(address, _)| *address);
                 match own.find_map(|own| Encapsulation::new(own, end, remote.teid, dscp)) {
-                    Some(outer) => Ok(What::Tunnel(outer)),
+                    Some(outer) if to == Side::Access => Ok(What::Tunnel(outer)),
+                    Some(outer) => Ok(What::Onward(outer.upward())),
                     None => refused("the port to the access side has no address of the tunnel's family"),
                 }
             }
             (Side::Access, None) => refused("packets go to the access side in a tunnel, and it names none"),
-            (_, Some(_)) => refused("tunnels to the core side (N9) are not supported"),
+            (Side::Local, Some(_)) => refused("packets to the port for local breakout go in no tunnel"),
             (Side::Core, None) => Ok(What::Plain(CORE)),
             (Side::Local, None) if self.setup.local.is_some() => Ok(What::Plain(LOCAL)),
             (Side::Local, None) => refused("there is no port for local breakout"),
@@ -383,11 +384,13 @@ fn check_pdr(pdr: &Pdr, setup: &PlaneSetup) -> Result<(), Refusal> {
         (true, None, _) => {
             return refused("packets come from the access side in a tunnel, and it names none");
         }
-        (true, _, None) => {
+        (_, Some(_), None) => {
             return refused("the headers of the tunnel are not taken off (Outer Header Removal)");
         }
-        (false, Some(_), _) => return refused("tunnels from the core side (N9) are not supported"),
-        (false, _, Some(_)) => return refused("packets from the data network have no outer header"),
+        (false, Some(_), _) if pdr.from == Side::Local => {
+            return refused("packets from the port for local breakout come in no tunnel");
+        }
+        (false, None, Some(_)) => return refused("packets from the data network have no outer header"),
         _ => {}
     }
     if let Some(tunnel) = pdr.tunnel {
@@ -397,7 +400,8 @@ fn check_pdr(pdr: &Pdr, setup: &PlaneSetup) -> Result<(), Refusal> {
             return refused(&format!("{other} is not an address of the port to the access side"));
         }
     }
-    if !is_up && pdr.ue.is_none_or(|ue| ue.end != End::Destination) {
+    let names_user = pdr.ue.map(|ue| ue.end == End::Destination);
+    if !is_up && !names_user.unwrap_or(pdr.tunnel.is_some()) {
         return refused("packets from the data network are found by their destination, and it names none");
     }
     if pdr.from == Side::Local && setup.local.is_none() {
@@ -415,7 +419,8 @@ fn teids(session: &Session) -> Box<[u32]> {
 
 fn users(session: &Session) -> Result<Box<[User]>, Refusal> {
     let mut users = Vec::new();
-    for pdr in session.pdrs.iter().filter(|pdr| pdr.from != Side::Access) {
+    // What comes in a tunnel is found by that.
+    for pdr in session.pdrs.iter().filter(|pdr| pdr.from != Side::Access && pdr.tunnel.is_none()) {
         let Some(ue) = pdr.ue else { continue };
         users.extend(ue.v4.map(|address| User::V4(address.into())));
         if let Some(prefix) = ue.v6 {

@@ -24,14 +24,15 @@ impl UserPlane {
         (live.serial == serial).then_some((session, rule))
     }
 
-    /// Looks up the first packet of a flow; `tunnel` is what it came in and the host that sent that, else it
-    /// came in at a port.
+    /// Looks up the first packet of a flow, from the user equipment or to it; `tunnel` is what it came in and
+    /// the host that sent that, else it came in at a port.
     #[cold]
     #[inline(never)]
     pub(in crate::plane) fn look_up(
         &mut self,
         flow: Flow,
         frame: Frame,
+        is_up: bool,
         tunnel: Option<(GPdu, u128)>,
         is_local: bool,
         io: &mut impl Io,
@@ -39,7 +40,7 @@ impl UserPlane {
         let packet = &*io.bytes(frame);
         let gpdu = tunnel.map(|(gpdu, _)| gpdu);
         let inner = Header::read(packet).ok_or(NotMet::Nobody)?;
-        let key = Key::new(&inner, gpdu.is_some(), is_local);
+        let key = Key::new(&inner, is_up, is_local);
         let session = match gpdu {
             Some(gpdu) => self.by_teid.get(gpdu.teid),
             None if inner.is_v6 => self.by_user.v6.get((inner.destination >> 64) as u64),
@@ -56,11 +57,11 @@ impl UserPlane {
             }
             // What a user sends to this function would come back to it by the data network, as if it were of
             // one that may.
-            if self.is_own_address(ip::mapped(inner.is_v6, inner.destination)) {
+            if is_up && self.is_own_address(ip::mapped(inner.is_v6, inner.destination)) {
                 return Err(NotMet::Refused(Cause::OwnAddress));
             }
         }
-        let (rule, may_note) = live.first_match(&key, &inner, packet, gpdu.as_ref());
+        let (rule, may_note) = live.first_match(&key, &inner, packet, is_up, gpdu.as_ref());
         if may_note {
             self.flows.note(flow, RuleMatch { serial: live.serial, session, rule });
         }
@@ -84,15 +85,18 @@ impl Live {
         key: &Key,
         inner: &Header,
         packet: &[u8],
+        is_up: bool,
         gpdu: Option<&GPdu>,
     ) -> (Option<u16>, bool) {
         let program = &self.program;
-        let rules = if gpdu.is_some() { &program.up } else { &program.down };
+        let rules = if is_up { &program.up } else { &program.down };
         let is_of_tunnel = |number: u16| {
-            let (Some(gpdu), rule) = (gpdu, &rules.rules[usize::from(number)]) else { return true };
+            let rule = &rules.rules[usize::from(number)];
+            let (Some(gpdu), Some(at)) = (gpdu, rule.teid) else {
+                return gpdu.is_none() && rule.teid.is_none();
+            };
             let qfi = gpdu.container.map_or(0, |container| 1 << container.qfi);
-            rule.teid.is_some_and(|at| program.teids[usize::from(at)] == gpdu.teid)
-                && (rule.qfis == u64::MAX || rule.qfis & qfi != 0)
+            program.teids[usize::from(at)] == gpdu.teid && (rule.qfis == u64::MAX || rule.qfis & qfi != 0)
         };
         let suits = |number: u16| {
             let rule = &rules.rules[usize::from(number)];

@@ -76,8 +76,20 @@ pub enum What {
     },
     /// They go out of a port.
     Plain(usize),
-    /// They go into a tunnel.
+    /// They go into a tunnel to the base station.
     Tunnel(Encapsulation),
+    /// They go into a tunnel to another user-plane function (N9), which is reached by the same port.
+    Onward(Encapsulation),
+}
+
+impl What {
+    /// The tunnel that they go into.
+    pub fn tunnel(&self) -> Option<&Encapsulation> {
+        match self {
+            What::Tunnel(outer) | What::Onward(outer) => Some(outer),
+            What::Drop | What::Buffer { .. } | What::Plain(_) => None,
+        }
+    }
 }
 
 /// A FAR in its place.
@@ -95,7 +107,7 @@ impl Act {
     pub fn port(&self) -> Option<usize> {
         match self.what {
             What::Plain(port) => Some(port),
-            What::Tunnel(_) => Some(ACCESS),
+            What::Tunnel(_) | What::Onward(_) => Some(ACCESS),
             What::Drop | What::Buffer { .. } => None,
         }
     }
@@ -205,6 +217,12 @@ impl Program {
         }
     }
 
+    /// Whether packets to the user equipment come in a tunnel, from another user-plane function (N9).
+    pub fn is_from_core(&self, teid: u32) -> bool {
+        let mut tunnels = self.down.rules.iter().filter_map(|rule| self.teids.get(usize::from(rule.teid?)));
+        tunnels.any(|own| *own == teid)
+    }
+
     /// The tunnel whose packets wait in a queue, where no QoS flow is named.
     pub fn bearer_of(&self, queue: usize) -> Option<u32> {
         let plan = self.queues.get(queue)?;
@@ -216,8 +234,8 @@ impl Program {
         let rule = rules.iter().find(|rule| usize::from(rule.queue) == queue)?;
         match self.acts.get(usize::from(rule.act)).map(|act| &act.what) {
             _ if plan.is_up => self.teids.get(usize::from(rule.teid?)).copied(),
-            Some(What::Tunnel(outer)) => Some(outer.teid()),
-            _ => None,
+            Some(what) => what.tunnel().map(Encapsulation::teid),
+            None => None,
         }
     }
 

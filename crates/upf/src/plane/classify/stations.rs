@@ -1,4 +1,5 @@
-//! Base stations, and whether one may send into the tunnel of a session.
+//! Base stations, and user-plane functions at the other end of N9, and whether one may send into the tunnel
+//! of a session.
 //!
 //! A packet in a tunnel bears no proof of who sent it: whoever reaches N3 and guesses a tunnel sends in the
 //! name of its user. So the host that it came from is compared with those to which the session sends. During
@@ -6,12 +7,12 @@
 //! 4.9.1.2), and while a session is set up or its user equipment is idle none is named at all (sections 4.3.2
 //! and 4.2.3).
 
-use super::layout::What;
 use super::table::Table;
 use crate::plane::live::Live;
 use crate::plane::neighbour::table::{address_of, contains};
 use crate::plane::setup::Sources;
 use std::net::IpAddr;
+use weir_wire::tunnel::Encapsulation;
 
 /// Most base stations that are known at once; of others only their own sessions know.
 const STATIONS_MAX: usize = 16_384;
@@ -96,8 +97,5 @@ impl Stations {
 
 /// Where a session sends.
 fn hosts(live: &Live) -> impl Iterator<Item = u128> + '_ {
-    live.program.acts.iter().filter_map(|act| match &act.what {
-        What::Tunnel(outer) => Some(outer.host()),
-        _ => None,
-    })
+    live.program.acts.iter().filter_map(|act| act.what.tunnel().map(Encapsulation::host))
 }

@@ -85,7 +85,7 @@ impl UserPlane {
         if LEARNS {
             // What goes back to where it came from is of two ways at once.
             let path = live.paths.get_mut(usize::from(plan.path))?;
-            let learner = path.learner.filter(|_| is_up != outer.is_some())?;
+            let learner = path.learner.filter(|_| is_up != matches!(what, What::Tunnel(_)))?;
             let place = self.waits.place(live.lines[usize::from(rule.queue)].place?);
             if plan.follows && !go_by_bottleneck(&mut path.shaper, at, len) {
                 return None;
@@ -137,7 +137,7 @@ impl Next<'_> {
                 let (is_v6, host) = to;
                 Some(Next { port: *port, outer: None, overhead: 0, is_v6, host: ip::mapped(is_v6, host) })
             }
-            What::Tunnel(outer) => {
+            What::Tunnel(outer) | What::Onward(outer) => {
                 let (overhead, is_v6) = (outer.overhead(rule.qfi.is_some()), outer.is_v6());
                 Some(Next { port: ACCESS, outer: Some(outer), overhead, is_v6, host: outer.host() })
             }

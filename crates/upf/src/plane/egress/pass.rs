@@ -142,7 +142,7 @@ impl UserPlane {
                 };
                 self.send(*port, held.frame, ip::mapped(is_v6, host), is_v6, at, io);
             }
-            What::Tunnel(outer) => {
+            What::Tunnel(outer) | What::Onward(outer) => {
                 let frame = longer(held.frame, outer.overhead(held.qfi.is_some()));
                 let tos = if marked { held.tos | 3 } else { held.tos };
                 // It was made as long as the headers need.

@@ -99,7 +99,7 @@ impl UserPlane {
                 (ACCESS, tunnel::OVERHEAD_MAX)
             }
             What::Plain(port) => (*port, 0),
-            What::Tunnel(outer) => (ACCESS, outer.overhead(qfi.is_some())),
+            What::Tunnel(outer) | What::Onward(outer) => (ACCESS, outer.overhead(qfi.is_some())),
         };
         let most = (self.ports[port].mtu as usize).saturating_sub(overhead);
         if frame.len as usize > most {

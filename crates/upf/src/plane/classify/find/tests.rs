@@ -122,7 +122,7 @@ fn afresh(plane: &UserPlane, key: &Key, inner: &Header, bytes: &[u8], gpdu: Opti
         None => plane.by_user.v4.get(inner.destination as u32),
     }?;
     let live = plane.sessions[session as usize].as_ref()?;
-    Some((session, live.first_match(key, inner, bytes, gpdu).0))
+    Some((session, live.first_match(key, inner, bytes, gpdu.is_some(), gpdu).0))
 }
 
 /// Sends a packet; whether it was of a flow that was known.
@@ -139,7 +139,8 @@ fn is_recalled(here: &mut Here, dice: &mut Dice) -> bool {
     let expected = afresh(&here.plane, &key, &inner, &bytes, gpdu.as_ref());
     let recalled = here.plane.recall(&flow);
     assert!(recalled.is_none() || recalled == expected, "{recalled:?} {expected:?} {inner:?} {gpdu:?}");
-    let found = here.plane.look_up(flow, frame, gpdu.map(|gpdu| (gpdu, 0)), false, &mut here.memory);
+    let tunnel = gpdu.map(|gpdu| (gpdu, 0));
+    let found = here.plane.look_up(flow, frame, gpdu.is_some(), tunnel, false, &mut here.memory);
     assert_eq!(found.ok(), expected);
     here.memory.give(frame);
     recalled.is_some()
