@@ -151,6 +151,8 @@ pub struct Source {
     file: Option<PathBuf>,
     /// What was set over it on the command line.
     set: Vec<String>,
+    /// What holds where neither says anything, by `KEY=VALUE`.
+    assumed: &'static [&'static str],
     document: Document,
     /// Keys that were set since it was read.
     live: BTreeMap<String, String>,
@@ -160,7 +162,13 @@ impl Source {
     /// Of a document that was read from this file; `set` is what was set over it.
     pub fn new(file: Option<&Path>, set: &[String], document: Document) -> Source {
         let file = file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf()));
-        Source { file, set: set.to_vec(), document, live: BTreeMap::new() }
+        Source { file, set: set.to_vec(), assumed: &[], document, live: BTreeMap::new() }
+    }
+
+    /// The same where these keys, by `KEY=VALUE`, have other values than elsewhere if nothing is said of
+    /// them.
+    pub fn assuming(self, assumed: &'static [&'static str]) -> Source {
+        Source { assumed, ..self }
     }
 
     /// What was read.
@@ -183,7 +191,7 @@ impl Source {
         let mut document = self.document.clone();
         values.iter().try_for_each(|(key, value)| document.set(key, value))?;
         let live = self.live.iter().chain(values).map(|(key, value)| (key.clone(), value.clone())).collect();
-        Ok(Source { file: self.file.clone(), set: self.set.clone(), document, live })
+        Ok(Source { document, live, ..self.alike() })
     }
 
     /// As the file is now.
@@ -193,8 +201,28 @@ impl Source {
                 "there is no file to be read again: everything was said by arguments. Remedy: `weir ctl set`";
             return Err((409, Refusal::plain(why)));
         };
-        let document = results::document_of(file, &self.set).map_err(refused)?;
-        Ok(Source { file: self.file.clone(), set: self.set.clone(), document, live: BTreeMap::new() })
+        let document = results::document_of(file, &self.set, self.assumed).map_err(refused)?;
+        Ok(Source { document, ..self.alike() })
+    }
+
+    /// Of the same file and arguments, with nothing that was set live.
+    fn alike(&self) -> Source {
+        let Source { file, set, assumed, document, .. } = self;
+        let (file, set, document) = (file.clone(), set.clone(), document.clone());
+        Source { file, set, assumed, document, live: BTreeMap::new() }
+    }
+
+    /// What to say of keys of the file that are not in force, as the command line has them.
+    fn overruled(&self) -> Option<String> {
+        let alone = results::document_of(self.file.as_deref()?, &[], &[]).ok()?;
+        let keys: Vec<&str> =
+            self.set.iter().map(|text| results::key_of(text)).filter(|key| alone.has(key)).collect();
+        (!keys.is_empty()).then(|| {
+            format!(
+                "as on the command line, whatever the file says, until a start without: {}",
+                keys.join(", ")
+            )
+        })
     }
 
     /// What to say of keys that were set before and are not any more.
@@ -389,6 +417,7 @@ impl Desk {
         };
         let mut applied = host.apply(&next.document, How { dry_run, again, customers: &of_customers })?;
         applied.notes.extend(next.given_up(&self.source));
+        applied.notes.extend(again.then(|| next.overruled()).flatten());
         if !dry_run {
             self.source = next;
         }
@@ -551,7 +580,7 @@ mod tests {
 
     fn source(text: &str) -> Source {
         let document = Document::parse("f.toml", text).unwrap();
-        Source { file: Some("f.toml".into()), set: Vec::new(), document, live: BTreeMap::new() }
+        Source::new(Some(Path::new("f.toml")), &[], document)
     }
 
     #[test]
@@ -602,6 +631,28 @@ mod tests {
         );
         assert_eq!(twice.given_up(&once), None);
         assert!(file.given_up(&twice).unwrap().ends_with("a_to_b.aqm.target, a_to_b.rate"));
+    }
+
+    #[test]
+    fn a_file_that_is_read_again_has_the_last_word_but_for_the_command_line() {
+        let folder = std::env::temp_dir().join(format!("weir-source-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("f.toml");
+        let ports = "ports = { a = \"x\", b = \"y\" }\n";
+        let set = ["run.sample=2s".to_string()];
+        std::fs::write(&path, ports).unwrap();
+        let begun =
+            Source::new(Some(&path), &set, Document::load(&path).unwrap()).assuming(&["host.poll=sleep"]);
+        let values = |source: &Source| source.document.run_config().unwrap().values();
+        let again = begun.again().unwrap();
+        assert_eq!((values(&again)["host.poll"].as_str(), again.overruled()), ("\"sleep\"", None));
+        std::fs::write(&path, format!("{ports}host = {{ poll = \"busy\" }}\nrun = {{ sample = \"1s\" }}\n"))
+            .unwrap();
+        let again = again.again().unwrap();
+        assert_eq!(values(&again)["host.poll"], "\"busy\"");
+        assert_eq!(values(&again)["run.sample"], "\"2s\"");
+        assert!(again.overruled().unwrap().ends_with("without: run.sample"));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

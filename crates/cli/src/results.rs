@@ -118,14 +118,28 @@ fn own_name(name: String, taken: &mut BTreeSet<String>) -> String {
 
 /// Reads a file with overrides.
 pub fn document(path: &Path, overrides: &[String]) -> Result<Document, Failure> {
-    document_of(path, overrides).map_err(Failure::input)
+    document_of(path, overrides, &[]).map_err(Failure::input)
 }
 
-/// The same, with the problems one by one.
-pub fn document_of(path: &Path, overrides: &[String]) -> Result<Document, weir_config::Errors> {
+/// The same, with the problems one by one. `assumed` is set where neither file nor overrides have the key.
+pub fn document_of(
+    path: &Path,
+    overrides: &[String],
+    assumed: &[&str],
+) -> Result<Document, weir_config::Errors> {
     let mut document = Document::load(path)?;
     overrides.iter().try_for_each(|text| document.set_from(text))?;
+    for text in assumed {
+        if !document.has(key_of(text)) {
+            document.set_from(text)?;
+        }
+    }
     Ok(document)
+}
+
+/// The key of `KEY=VALUE`.
+pub fn key_of(assignment: &str) -> &str {
+    assignment.split('=').next().unwrap_or_default().trim()
 }
 
 /// The same as a scenario.

@@ -98,7 +98,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             let remedy = "Remedy: start a `weir run --in-kernel` for each";
             return Err(Failure::Input(format!("--in-kernel takes one configuration. {remedy}")));
         }
-        let Planned { config, set, document } = planned.remove(0);
+        let Planned { config, set, document, .. } = planned.remove(0);
         let source = Source::new(Some(&arguments.config[0]), &set, document);
         return in_kernel::main((&config, source), what, arguments.keep, output);
     }

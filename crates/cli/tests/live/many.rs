@@ -222,6 +222,14 @@ fn eight_links_on_one_loop_fail_change_and_end_each_by_itself() {
     let rates: Vec<f64> = all.iter().map(|number| weir.rate(*number)).collect();
     assert_eq!(rates, [8e6, 8e6, 8e6, 8e6, 8e6, 9e6, 8e6, 8e6]);
     load.passes("after a change", &all);
+    // How the loop waits, which all links share, is not changed unseen by the file of one.
+    let calm = fs::read_to_string(pairs.file(5)).unwrap();
+    fs::write(pairs.file(5), format!("{calm}[host]\npoll = \"busy\"\n")).unwrap();
+    let (code, told) = weir.ctl("a5", &["reload"]);
+    let refused = &told["links"][0]["refused"]["problems"][0];
+    assert_eq!((code, refused["key"].as_str()), (1, Some("host.poll")), "{told}");
+    assert!(refused["remedy"].as_str().unwrap().contains("--takeover"), "{told}");
+    fs::write(pairs.file(5), calm).unwrap();
     // A port vanishes.
     exec(pairs.testbed.bottleneck(), "ip", &["link", "delete", "a3"]);
     until("the link without a port is gone", || weir.titles().len() == 7);

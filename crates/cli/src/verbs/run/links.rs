@@ -36,6 +36,8 @@ pub struct Planned {
     /// What is set over the file.
     pub set: Vec<String>,
     pub document: Document,
+    /// What holds where the file says nothing else.
+    pub assumed: &'static [&'static str],
 }
 
 /// Reads the configurations; refuses links that are in each other's way.
@@ -47,15 +49,11 @@ pub fn plan(arguments: &Arguments) -> Result<Vec<Planned>, Failure> {
         if let Some(page) = &arguments.page {
             set.push(format!("run.page={}", nth_port(page, number)));
         }
-        let mut document = results::document(file, &set)?;
         // A loop that never sleeps takes a core, which links that share one do not need.
-        if arguments.config.len() > 1 && !document.has("host.poll") {
-            let sleeps = "host.poll=sleep";
-            document.set_from(sleeps).map_err(Failure::input)?;
-            set.push(sleeps.into());
-        }
+        let assumed: &[&str] = if arguments.config.len() > 1 { &["host.poll=sleep"] } else { &[] };
+        let document = results::document_of(file, &set, assumed).map_err(Failure::input)?;
         let config = document.run_config().map_err(Failure::input)?;
-        let one = Planned { config, set, document };
+        let one = Planned { config, set, assumed, document };
         planned.iter().try_for_each(|other| one.keeps_apart_from(other))?;
         planned.push(one);
     }
@@ -123,7 +121,7 @@ pub struct Prepared {
 impl Prepared {
     /// Looks at what the configuration names; `number` counts the links from zero, where there are several.
     pub fn new(
-        Planned { config, set, document }: Planned,
+        Planned { config, set, assumed, document }: Planned,
         file: &Path,
         number: Option<usize>,
         output: &Output,
@@ -142,7 +140,7 @@ impl Prepared {
         out(&config).map_or(Ok(()), |out| growing::prepare(out, rotation))?;
         Ok(Prepared {
             file: file.to_path_buf(),
-            source: Source::new(Some(file), &set, document),
+            source: Source::new(Some(file), &set, document).assuming(assumed),
             config,
             customers,
             plans,
