@@ -82,7 +82,8 @@ impl Document {
     }
 
     /// Sets a value over what the file says: `set("run.duration", "5s")`. The value is TOML, or a text that
-    /// needs no quotes. Elements of lists have their number in the key, from 0: `flows.0.count`.
+    /// needs no quotes. Elements of lists have their number in the key, from 0, or their `name`:
+    /// `flows.0.count`, `links.radio.rate`.
     ///
     /// A key that is set is no longer swept.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), Errors> {
@@ -94,6 +95,8 @@ impl Document {
             problems.add(&place, key, wrong);
             return Err(problems.into_errors());
         }
+        let numbered = self.root.numbered(&path);
+        let (key, path) = (numbered.as_str(), numbered.split('.').collect::<Vec<_>>());
         if let Some((axis, set)) = scheme_that_sets(&self.root, key) {
             let problem =
                 format!("is set by the schemes `sweep.{SCHEMES}.{axis}` (`{set}`), which would undo it");

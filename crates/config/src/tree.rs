@@ -46,6 +46,12 @@ impl Node {
         }
     }
 
+    /// Whether it is a table whose `name` is this.
+    fn is_called(&self, name: &str) -> bool {
+        let Node::Table(table) = self else { return false };
+        table.get("name").is_some_and(|entry| matches!(&entry.item.node, Node::Text(text) if text == name))
+    }
+
     /// The number of values in it.
     pub fn size(&self) -> usize {
         match self {
@@ -117,6 +123,29 @@ impl Table {
         let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
         let Some(entry) = self.get(first) else { return false };
         rest.is_none_or(|rest| has_path(&entry.item.node, rest))
+    }
+
+    /// A path in which elements of lists have their number, where it has the `name` of one.
+    pub fn numbered(&self, path: &[&str]) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        let mut node: Option<&Node> = None;
+        for (at, part) in path.iter().enumerate() {
+            let mut part = part.to_string();
+            node = match node {
+                None if at == 0 => self.get(&part).map(|entry| &entry.item.node),
+                Some(Node::Table(table)) => table.get(&part).map(|entry| &entry.item.node),
+                Some(Node::List(items)) => {
+                    // Numbers first, whatever somebody is called.
+                    let number = part.parse().ok();
+                    let number = number.or_else(|| items.iter().position(|item| item.node.is_called(&part)));
+                    part = number.map_or(part, |number: usize| number.to_string());
+                    number.and_then(|number| items.get(number)).map(|item| &item.node)
+                }
+                _ => None,
+            };
+            parts.push(part);
+        }
+        parts.join(".")
     }
 
     /// Where the deepest part of a dotted path was written that is there at all.

@@ -122,17 +122,18 @@ impl Change {
         if refused.is_empty() { Ok(change) } else { Err(refused) }
     }
 
-    /// What leads from one form of the first direction to another, both of which were checked, as above;
-    /// `key` says under which key of its file a host has a key of `weir run`'s directions, and `has_line`
-    /// whether a delay line was built.
-    pub fn of_direction(
+    /// The same with what leads from one form of a direction to another, both of which were checked, as
+    /// above; `key` says under which key of its file a host has a key of `weir run`'s directions, and
+    /// `has_line` whether a delay line was built.
+    pub fn with_direction(
+        mut self,
+        index: usize,
         key: &dyn Fn(&str) -> String,
         has_line: bool,
         [started, from, to]: [Channel; 3],
     ) -> Result<Change, Vec<NeedsRestart>> {
-        let mut change = Change::default();
-        change.directions[0] = Step { key, started, has_line, from, to }.change(&mut change.notes)?;
-        Ok(change)
+        self.directions[index] = Step { key, started, has_line, from, to }.change(&mut self.notes)?;
+        Ok(self)
     }
 
     /// The same with these plans of customers.

@@ -198,17 +198,31 @@ impl Cores {
     }
 }
 
-fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores, lead: Duration) -> Setup {
+/// The directions of each packet loop of a scenario with one link or links in a row, as they are built.
+pub fn directions(scenario: &Scenario) -> Result<Vec<[DirectionSetup; 2]>> {
+    if scenario.links.is_empty() {
+        return Ok(vec![only(scenario)]);
+    }
+    let chain = Chain::of(scenario)?;
+    Ok((0..chain.places.len()).map(|number| chain.directions(number, CATCH_UP_IN_ROW)).collect())
+}
+
+/// Those of a scenario with one link.
+fn only(scenario: &Scenario) -> [DirectionSetup; 2] {
     let forward = Channel { catch_up: CATCH_UP, ..scenario.forward() };
     let reverse = Channel { delay: scenario.path.reverse_delay(), ..Channel::unshaped() };
-    let directions = [
+    [
         DirectionSetup {
             impairments: Some(Impairments { variation: scenario.link.variation.clone() }),
             settled: scenario.settled().swap_remove(0),
             ..DirectionSetup::new(FORWARD, forward)
         },
         DirectionSetup::new(REVERSE, reverse),
-    ];
+    ]
+}
+
+fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores, lead: Duration) -> Setup {
+    let directions = only(scenario);
     Setup {
         mode,
         core: cores.own,
@@ -229,8 +243,7 @@ fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores,
 /// than processors, and time goes on for all of them.
 fn row_setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, lead: Duration) -> Setup {
     let none = Cores { all: Vec::new(), own: None, others: Vec::new(), lent: false };
-    let way = || DirectionSetup::new("way", Channel::unshaped());
-    Setup { directions: [way(), way()], realtime: true, ..setup(scenario, mode, &none, lead) }
+    Setup { realtime: true, ..setup(scenario, mode, &none, lead) }
 }
 
 /// The packet loops of a run, and which links they play.

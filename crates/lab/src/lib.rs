@@ -45,7 +45,7 @@ pub mod traffic;
 
 pub use error::Error;
 pub use exclusive::{Exclusive, beside_others, exclusive, waiting};
-pub use experiment::{Wanted, follow, run};
+pub use experiment::{Wanted, directions, follow, run};
 pub use follow::{Follow, Looking, Playing};
 pub use netns::{Testbed, TestbedConfig, clean_stale, in_netns};
 pub use process::{NsChild, SpawnOptions, set_affinity, spawn_in};

@@ -1,4 +1,4 @@
-//! A lab under control: how its links stand, and changes of the one link where there is one.
+//! A lab under control: how its links stand, and changes of each of them.
 
 use super::loops::{self, Facts, Seen, wait_until_told};
 use super::{Controlled, Desk, Doors, How, Source, configured, needs_restart, refused, valued};
@@ -8,9 +8,10 @@ use crate::output::Failure;
 use crate::results::Planned;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weir_config::{Channel, Document, Scenario};
-use weir_dataplane::Change;
+use weir_config::{Channel, Document, Scenario, Variation};
+use weir_dataplane::{Change, Impairments};
 use weir_lab::Playing;
+use weir_lab::access::Access;
 use weir_measure::result::SteeringEvent;
 use weir_operate::{Applied, Board, DirectionStatus, Refusal, Refused, Status};
 
@@ -40,7 +41,8 @@ struct Lab {
     about: Status,
     seen: Vec<Seen>,
     begun: Instant,
-    changes: u64,
+    /// Changes that each packet loop put into force.
+    changes: Vec<u64>,
     /// Whether that is another than when somebody asked last.
     is_changed: bool,
     /// What was changed, and when, for the results.
@@ -74,7 +76,7 @@ impl Control {
             about: self.about.clone(),
             seen: Vec::new(),
             begun: Instant::now(),
-            changes: 0,
+            changes: Vec::new(),
             is_changed: false,
             told: Vec::new(),
         });
@@ -160,6 +162,7 @@ impl Lab {
         if self.seen.len() != loops.len() {
             let names = |playing: &Playing<'_>| Seen::new(playing.names.map(Option::unwrap_or_default));
             self.seen = loops.iter().map(names).collect();
+            self.changes = vec![0; loops.len()];
         }
         let mut status = self.about.clone();
         status.uptime_s = self.begun.elapsed().as_secs_f64();
@@ -178,16 +181,92 @@ impl Lab {
     }
 
     /// Why nothing of the scenario can change, if that is so.
-    fn fixed(&self, loops: usize) -> Option<&'static str> {
+    fn fixed(&self) -> Option<&'static str> {
         match () {
             () if !self.started.sweep.axes.is_empty() => {
                 Some("this run is a point of a sweep, whose keys are the scenario's")
             }
-            () if loops != 1 || !self.started.links.is_empty() => {
-                Some("links of a row or of homes are built with it; that of a scenario with one link changes")
+            () if Access::is_meant(&self.started) => {
+                Some("limiters and modems of homes are built with it; one link, and links in a row, change")
             }
             () => None,
         }
+    }
+
+    /// What each packet loop is to be told, by its number, and what undoes it; or what takes a restart.
+    fn changes(&self, to: &Scenario) -> Result<Vec<Told>, Refused> {
+        let wrong = |error: weir_lab::Error| (422, Refusal::plain(error.to_string()));
+        let of = |scenario| weir_lab::directions(scenario).map_err(wrong);
+        let all = of(&self.started)?.into_iter().zip(of(&self.current)?).zip(of(to)?);
+        let (mut told, mut needs) = (Vec::new(), Vec::new());
+        for (number, ((started, from), to)) in all.enumerate() {
+            let (mut change, mut back) = (Change::default(), Change::default());
+            for (index, ((started, from), mut to)) in started.into_iter().zip(from).zip(to).enumerate() {
+                let Some(link) = LinkKeys::of(&self.run, index, &to.name) else { continue };
+                // Bytes that follow from a time and the rate stay as they are.
+                if link.table.is_some() {
+                    to.channel.link.buffer = from.channel.link.buffer;
+                }
+                let needs_line = started.impairments.as_ref().is_some_and(Impairments::need_line);
+                let has_line = needs_line || started.channel.delay > weir_units::Duration::ZERO;
+                let key = &|key: &str| link.key(key);
+                let channels = [&started, &from, &to].map(|direction| direction.channel.clone());
+                let undone = [&started, &to, &from].map(|direction| direction.channel.clone());
+                let both = change.with_direction(index, key, has_line, channels);
+                match both.and_then(|change| Ok((change, back.with_direction(index, key, has_line, undone)?)))
+                {
+                    Ok(made) => (change, back) = made,
+                    Err(why) => {
+                        needs.extend(why.into_iter().map(|one| (one.key, one.why)));
+                        (change, back) = (Change::default(), Change::default());
+                    }
+                }
+            }
+            told.extend((!change.is_empty()).then_some(Told { number, change, back }));
+        }
+        if needs.is_empty() { Ok(told) } else { Err(needs_restart(needs, REMEDY)) }
+    }
+}
+
+/// What a packet loop is told.
+struct Told {
+    /// The number of the loop.
+    number: usize,
+    change: Change,
+    /// What puts back what was before.
+    back: Change,
+}
+
+/// A link of a scenario, by the keys that it has there.
+struct LinkKeys<'a> {
+    /// Its number among `links`; none of the only link.
+    table: Option<usize>,
+    variation: &'a Variation,
+}
+
+impl LinkKeys<'_> {
+    /// That of a direction of a packet loop; none for a way that is only delayed.
+    fn of<'a>(scenario: &'a Scenario, index: usize, name: &str) -> Option<LinkKeys<'a>> {
+        if scenario.links.is_empty() {
+            return (index == 0).then_some(LinkKeys { table: None, variation: &scenario.link.variation });
+        }
+        let table = scenario.links.iter().position(|link| link.name == name)?;
+        Some(LinkKeys { table: Some(table), variation: &scenario.links[table].variation })
+    }
+
+    /// What a key of a direction of `weir run` is called in the scenario.
+    fn key(&self, key: &str) -> String {
+        match (self.table, key) {
+            (Some(number), _) => format!("links.{number}.{key}"),
+            (None, "rate" | "buffer" | "accounting" | "overhead") => format!("link.{key}"),
+            (None, "delay") => "path".into(),
+            (None, _) => key.into(),
+        }
+    }
+
+    /// Whether its rate changes by itself.
+    fn varies(&self) -> bool {
+        !self.variation.steps.is_empty() || self.variation.trace().is_some()
     }
 }
 
@@ -222,59 +301,84 @@ struct Asked<'a, 'b> {
     loops: &'a mut [Playing<'b>],
 }
 
-/// What a key of a direction of `weir run` is called in a scenario.
-fn in_scenario(key: &str) -> String {
-    match key {
-        "rate" | "buffer" | "accounting" | "overhead" => format!("link.{key}"),
-        "delay" => "path".into(),
-        _ => key.into(),
-    }
-}
-
-/// Whether a key is one of the queue and its link, of which [`Change`] says which of them change.
+/// Whether a key is one of a queue and its link, of which [`Change`] says which of them change.
 fn is_of_link(key: &str) -> bool {
-    ["link.rate", "aqm", "policy", "queue"]
+    let of_row = key.strip_prefix("links.").and_then(|rest| Some(rest.split_once('.')?.1));
+    let key = of_row.or(key.strip_prefix("link.").filter(|key| *key == "rate")).unwrap_or(key);
+    ["rate", "aqm", "policy", "queue"]
         .iter()
         .any(|table| key.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
 }
 
+impl Asked<'_, '_> {
+    /// Has the packet loops put into force what they are told; when the last did. Where one does not, those
+    /// before it have what was before again.
+    fn put(&mut self, all: Vec<Told>) -> Result<f64, Refused> {
+        let (mut at_s, mut done) = (0.0, Vec::new());
+        for Told { number, change, back } in all {
+            match loops::put(self.loops[number].handle, change) {
+                Ok(then_s) => {
+                    at_s = f64::max(at_s, then_s);
+                    self.lab.changes[number] += 1;
+                    done.push((number, back));
+                }
+                Err((status, mut refusal)) => {
+                    for (number, back) in done {
+                        match loops::put(self.loops[number].handle, back) {
+                            Ok(_) => self.lab.changes[number] += 1,
+                            Err((_, why)) => {
+                                let names = self.loops[number].names.into_iter().flatten();
+                                let names: Vec<&str> = names.collect();
+                                let names = names.join(" and ");
+                                refusal.error += &format!("; {names} changed, and not back: {}", why.error);
+                            }
+                        }
+                    }
+                    return Err((status, refusal));
+                }
+            }
+        }
+        Ok(at_s)
+    }
+}
+
 impl Controlled for Asked<'_, '_> {
     fn apply(&mut self, next: &Document, How { dry_run, .. }: How<'_>) -> Result<Applied, Refused> {
-        let Asked { lab, loops } = self;
         let scenario = next.scenario().map_err(refused)?;
+        let lab = &mut *self.lab;
         let changed = lab.current.changes(&scenario);
         if changed.is_empty() {
             return Ok(Applied::default());
         }
-        if let Some(why) = lab.fixed(loops.len()) {
+        if let Some(why) = lab.fixed() {
             return Err(needs_restart(changed.into_iter().map(|one| (one.key, why)), REMEDY));
         }
         weir_lab::check(&scenario).map_err(|error| (422, Refusal::plain(error.to_string())))?;
-        let built = "end hosts, path and samples of the run are built with it";
-        let mut fixed: Vec<(String, &str)> =
-            changed.iter().filter(|one| !is_of_link(&one.key)).map(|one| (one.key.clone(), built)).collect();
-        let variation = &scenario.link.variation;
-        let varies = !variation.steps.is_empty() || variation.trace().is_some();
-        if varies && lab.current.link.shape.rate != scenario.link.shape.rate {
-            fixed.push(("link.rate".into(), "the rate changes by the scenario's own steps or trace"));
-        }
-        let impairments = weir_dataplane::Impairments { variation: lab.started.link.variation.clone() };
-        let has_line = impairments.need_line() || lab.started.forward().delay > weir_units::Duration::ZERO;
-        let channels = [lab.started.forward(), lab.current.forward(), scenario.forward()];
-        let change = Change::of_direction(&in_scenario, has_line, channels);
-        let change = change.map_err(|needs| {
-            let of_link = needs.into_iter().map(|one| (one.key, one.why));
-            needs_restart(of_link.chain(fixed.clone()), REMEDY)
-        })?;
+        let is_fixed = |key: &str| {
+            let names = || lab.run.links.iter().map(|link| link.name.as_str()).chain([""]);
+            let links = || names().filter_map(|name| LinkKeys::of(&scenario, 0, name));
+            match () {
+                () if !is_of_link(key) => Some("end hosts, path and samples of the run are built with it"),
+                () if links().any(|link| link.varies() && link.key("rate") == key) => {
+                    Some("the rate changes by the scenario's own steps or trace")
+                }
+                () => None,
+            }
+        };
+        let fixed = changed.iter().filter_map(|one| Some((one.key.clone(), is_fixed(&one.key)?)));
+        let fixed: Vec<(String, &str)> = fixed.collect();
         if !fixed.is_empty() {
             return Err(needs_restart(fixed, REMEDY));
         }
-        let mut applied = Applied { changed: valued(changed), at_s: None, notes: change.notes().to_vec() };
+        let told = lab.changes(&scenario)?;
+        let notes = told.iter().flat_map(|one| one.change.notes().to_vec()).collect();
+        let mut applied = Applied { changed: valued(changed), at_s: None, notes };
         if dry_run {
             return Ok(applied);
         }
-        let at_s = loops::put(loops[0].handle, change)?;
-        lab.changes += 1;
+        let numbers: Vec<usize> = told.iter().map(|one| one.number).collect();
+        let at_s = self.put(told)?;
+        let Asked { lab, loops } = self;
         applied.at_s = Some(at_s);
         let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".into());
         let told = applied.changed.iter().map(|one| {
@@ -283,15 +387,18 @@ impl Controlled for Asked<'_, '_> {
         lab.told.extend(told);
         // The run's own title and the like stay.
         lab.run.link = scenario.link.clone();
+        lab.run.links.clone_from(&scenario.links);
         lab.run.aqm = scenario.aqm.clone();
         lab.run.policy = scenario.policy.clone();
         lab.current = scenario;
         lab.is_changed = true;
         lab.publish_configuration();
-        wait_until_told(lab.changes, || {
-            lab.look(loops, &[]);
-            lab.seen[0].changes()
-        });
+        for number in numbers {
+            wait_until_told(lab.changes[number], || {
+                lab.look(loops, &[]);
+                lab.seen[number].changes()
+            });
+        }
         Ok(applied)
     }
 
@@ -308,14 +415,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_the_link_are_known_by_their_names_in_a_scenario() {
+    fn keys_of_links_are_known_by_their_names_in_a_scenario() {
         for key in ["link.rate", "aqm.interval", "aqm.name", "policy.target_max", "policy", "queue.users"] {
+            assert!(is_of_link(key), "{key}");
+        }
+        for key in ["links.0.rate", "links.12.aqm.interval", "links.1.policy.target_max"] {
             assert!(is_of_link(key), "{key}");
         }
         for key in ["link.buffer", "link.rates", "path.rtt", "aqms", "flows.0.count", "run.sample"] {
             assert!(!is_of_link(key), "{key}");
         }
-        assert_eq!(in_scenario("rate"), "link.rate");
-        assert_eq!(in_scenario("aqm.name"), "aqm.name");
+        for key in ["links.0.buffer", "links.0.delay", "links.0.name", "links.0", "links"] {
+            assert!(!is_of_link(key), "{key}");
+        }
+        let none = Variation::default();
+        let only = LinkKeys { table: None, variation: &none };
+        assert_eq!(["rate", "aqm.name", "delay"].map(|key| only.key(key)), ["link.rate", "aqm.name", "path"]);
+        let third = LinkKeys { table: Some(2), variation: &none };
+        assert_eq!(["rate", "buffer"].map(|key| third.key(key)), ["links.2.rate", "links.2.buffer"]);
     }
 }

@@ -58,7 +58,8 @@ enum Verb {
     },
     /// Show the policy of a direction, or change it.
     Policy {
-        /// `a_to_b` or `b_to_a`; may be left out where one direction has a policy.
+        /// `a_to_b` or `b_to_a`, or the name of a link of a lab; may be left out where one direction has a
+        /// policy.
         #[arg(value_name = "DIRECTION|KEY=VALUE")]
         direction: Option<String>,
         /// What changes, such as `utilization_low=99%` or `target_max=20ms`.
@@ -417,7 +418,12 @@ fn policy(
         match (&direction, keys.as_slice()) {
             // That of all queues of `weir steer`.
             (Some(policy), _) if policy == "policy" => Ok(policy.clone()),
-            (Some(direction), _) => Ok(format!("{direction}.policy")),
+            // Links of a lab are known by their names.
+            (Some(direction), _) => {
+                let named = one.status.directions.iter().find(|d| d.name == *direction);
+                let policy = named.and_then(|d| d.policy.as_ref());
+                Ok(policy.map_or_else(|| format!("{direction}.policy"), |policy| policy.key.clone()))
+            }
             (None, [only]) => Ok((*only).into()),
             (None, []) => Err(Failure::Input(format!(
                 "{}: no direction has a policy. Remedy: give one a `policy` table in its file, and start it again",

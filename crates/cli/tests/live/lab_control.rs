@@ -54,11 +54,16 @@ impl Lab {
 
     /// How it stands, as soon as both links are told.
     fn status(&mut self) -> weir_operate::Status {
+        self.status_of(2)
+    }
+
+    /// The same of so many links.
+    fn status_of(&mut self, links: usize) -> weir_operate::Status {
         // A lab waits for others that measure on this machine.
         let deadline = Instant::now() + Duration::from_secs(600);
         loop {
             if let Some(status) = self.told()
-                && status.directions.len() == 2
+                && status.directions.len() == links
             {
                 return status;
             }
@@ -224,24 +229,78 @@ fn a_browser_follows_a_lab_and_changes_its_policy() {
 }
 
 #[test]
-fn links_in_a_row_are_told_and_say_that_nothing_changes_there() {
-    let scenario = "title = \"row\"\n[run]\nduration = \"20s\"\nwarmup = \"1s\"\n\
+fn each_link_of_a_row_is_told_and_changes_by_its_name() {
+    let scenario = "title = \"row\"\n[run]\nduration = \"40s\"\nwarmup = \"1s\"\n\
         [[links]]\nname = \"first\"\nfrom = \"a\"\nto = \"b\"\nrate = \"20Mbit/s\"\nbuffer = \"100ms\"\n\
         aqm = { name = \"gsp\" }\npolicy = { target_max = \"20ms\" }\n\
         [[links]]\nname = \"second\"\nfrom = \"b\"\nto = \"c\"\nrate = \"15Mbit/s\"\nbuffer = \"100ms\"\n\
-        [[flows]]\nfrom = \"a\"\nto = \"c\"\ncongestion = \"cubic\"\n";
+        steps = [{ at = \"39s\", rate = \"14Mbit/s\" }]\n\
+        [[links]]\nname = \"third\"\nfrom = \"c\"\nto = \"d\"\nrate = \"25Mbit/s\"\nbuffer = \"100ms\"\n\
+        aqm = { name = \"codel\" }\n\
+        [[flows]]\nfrom = \"a\"\nto = \"d\"\ncongestion = \"cubic\"\n";
     let Some(mut lab) = Lab::start("row", scenario, &[]) else { return };
-    let status = lab.status();
-    let told: Vec<_> =
-        status.directions.iter().map(|direction| (direction.name.as_str(), direction.rate_bps)).collect();
-    assert_eq!(told, [("first", Some(20e6)), ("second", Some(15e6))]);
-    assert_eq!(status.directions[0].policy.as_ref().unwrap().key, "links.0.policy");
-    let (code, told) = lab.ctl(&["policy", "target_max=8ms"]);
-    let refused = &told["links"][0]["refused"];
-    assert_eq!((code, refused["needs_restart"].as_bool()), (1, Some(true)), "{told}");
-    assert!(refused["error"].as_str().unwrap().contains("`links.0.policy.target_max`"), "{told}");
+    let rates = |lab: &mut Lab| {
+        let of = |d: &weir_operate::DirectionStatus| (d.name.clone(), d.rate_bps.unwrap_or(0.0) / 1e6);
+        lab.status_of(3).directions.iter().map(of).collect::<Vec<_>>()
+    };
+    let named =
+        |rates: [f64; 3]| ["first", "second", "third"].map(String::from).into_iter().zip(rates).collect();
+    let expected: Vec<_> = named([20.0, 15.0, 25.0]);
+    assert_eq!(rates(&mut lab), expected);
+    let most = |lab: &mut Lab| lab.status_of(3).directions[0].policy.clone().unwrap();
+    assert_eq!(most(&mut lab).key, "links.0.policy");
+    let (code, told) = lab.ctl(&["policy", "first", "target_max=8ms"]);
+    assert_eq!(code, 0, "{told}");
+    assert_eq!(told["links"][0]["applied"]["changed"][0]["key"], "links.0.policy.target_max", "{told}");
+    assert_eq!(most(&mut lab).target_max_ms, 8.0);
+    // Two packet loops at once, one key by the name of its link and others by its number.
+    let both = ["set", "links.third.rate=9Mbit/s", "links.2.aqm.interval=60ms", "links.0.rate=12Mbit/s"];
+    let (code, told) = lab.ctl(&both);
+    assert_eq!(code, 0, "{told}");
+    assert!(told["links"][0]["applied"]["at_s"].is_number(), "{told}");
+    let expected: Vec<_> = named([12.0, 15.0, 9.0]);
+    assert_eq!(rates(&mut lab), expected);
+    // What flows get follows: the third is the narrowest now.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let mbps = lab.status_of(3).directions[2].delivered_bps / 1e6;
+        if (3.0..=9.1).contains(&mbps) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{mbps} {:?}", lab.status_of(3));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // One key that takes a restart refuses what is asked of all links.
+    for (set, key) in [
+        ("links.0.buffer=1s", "links.0.buffer"),
+        ("links.first.delay=5ms", "links.0.delay"),
+        ("links.second.rate=14Mbit/s", "links.1.rate"),
+        ("links.third.aqm.name=pie", "links.2.aqm.name"),
+        ("flows.0.count=2", "flows.0.count"),
+    ] {
+        let (code, told) = lab.ctl(&["set", "links.first.policy.target_max=7ms", set]);
+        let refused = &told["links"][0]["refused"];
+        assert_eq!((code, refused["needs_restart"].as_bool()), (1, Some(true)), "{set}: {told}");
+        let problems = refused["problems"].as_array().unwrap();
+        assert!(problems.iter().any(|one| one["key"] == key), "{set}: {told}");
+    }
+    let (code, told) = lab.ctl(&["set", "links.fourth.rate=1Mbit/s"]);
+    assert!(code == 1 && told.to_string().contains("is a list of 3"), "{told}");
+    assert_eq!(most(&mut lab).target_max_ms, 8.0);
+    // The file again.
+    let (code, told) = lab.ctl(&["reload"]);
+    assert_eq!(code, 0, "{told}");
+    let expected: Vec<_> = named([20.0, 15.0, 25.0]);
+    assert_eq!((rates(&mut lab), most(&mut lab).target_max_ms), (expected, 20.0));
     let (code, _) = lab.ctl(&["drain"]);
     assert_eq!(code, 0);
+    let (code, told) = lab.end();
+    assert_eq!(code, Some(130), "{told}");
+    let warnings = told["warnings"].to_string();
+    assert!(
+        warnings.contains("links.0.policy.target_max") && warnings.contains("links.2.rate"),
+        "{warnings}"
+    );
 }
 
 /// Round trips per minute with a queue, and what else was told of them.

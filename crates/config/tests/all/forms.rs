@@ -104,6 +104,30 @@ fn settings_go_over_the_file() {
 }
 
 #[test]
+fn elements_of_lists_are_set_by_their_names() {
+    let link =
+        |name: &str| format!("[[links]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit/s\"\n");
+    let text = format!(
+        "title = \"x\"\n{}{}{}[[flows]]\nfrom = \"a\"\nto = \"b\"\n[run]\nduration = \"5s\"\n\
+         [sweep]\n\"links.1.rate\" = [\"1Mbit/s\", \"2Mbit/s\"]\n",
+        link("first"),
+        link("radio"),
+        link("0")
+    );
+    let mut doc = Document::parse("links.toml", &text).unwrap();
+    // A key that is set is no longer swept, however it is said.
+    doc.set_from("links.radio.rate=5Mbit/s").unwrap();
+    // A number is one, whatever a link is called.
+    doc.set_from("links.0.rate=7Mbit/s").unwrap();
+    let s = doc.scenario().unwrap();
+    let rates: Vec<Rate> = s.links.iter().map(|link| link.rate()).collect();
+    assert_eq!(rates, [7, 5, 10].map(Rate::from_mbps));
+    assert_eq!(s.expand().len(), 1);
+    let told = doc.set_from("links.third.rate=1Mbit/s").unwrap_err().to_string();
+    assert!(told.contains("`links` is a list of 3"), "{told}");
+}
+
+#[test]
 fn wrong_settings_are_told_as_such() {
     let told = |set: &str| {
         let mut doc = Document::parse("small.toml", SMALL).unwrap();
