@@ -14,21 +14,53 @@ const NOW_S: f64 = 1.0;
 /// Most moves of the set point that are shown.
 pub const MOVES_MAX: usize = 6;
 
-/// The directions of a run, one of which is shown in full.
+/// Links, one of which is shown in full.
 #[derive(Clone, Debug, Default)]
-pub struct Boards {
+pub struct Links {
     /// At least one.
-    pub sides: Vec<Board>,
+    pub all: Vec<Boards>,
     /// The one that is shown in full.
-    pub shown: usize,
+    pub chosen: usize,
     /// Whether keys are read.
     pub takes_keys: bool,
 }
 
+impl Links {
+    /// The link that is shown in full.
+    pub fn boards(&self) -> &Boards {
+        &self.all[self.chosen]
+    }
+
+    /// The same, to be changed.
+    pub fn boards_mut(&mut self) -> &mut Boards {
+        &mut self.all[self.chosen]
+    }
+
+    /// Shows the next link in full, or the one before.
+    pub fn choose(&mut self, is_next: bool) {
+        let count = self.all.len();
+        self.chosen = (self.chosen + if is_next { 1 } else { count - 1 }) % count;
+    }
+}
+
+/// The directions of a link, one of which is shown in full.
+#[derive(Clone, Debug, Default)]
+pub struct Boards {
+    /// What it is called among others.
+    pub label: String,
+    /// At least one.
+    pub sides: Vec<Board>,
+    /// The one that is shown in full.
+    pub shown: usize,
+    /// Whether it has ended, and others go on.
+    pub has_ended: bool,
+}
+
 impl Boards {
     /// Before anything was seen.
-    pub fn new(sides: Vec<About>, shown: usize) -> Boards {
-        Boards { sides: sides.into_iter().map(Board::new).collect(), shown, takes_keys: false }
+    pub fn new(label: &str, sides: Vec<About>, shown: usize) -> Boards {
+        let sides = sides.into_iter().map(Board::new).collect();
+        Boards { label: terminal(label), sides, shown, has_ended: false }
     }
 
     /// The direction that is shown in full.
@@ -55,9 +87,9 @@ impl Boards {
         samples: &[&[LinkSample]],
         events: &[SteeringEvent],
     ) {
-        let is_alone = self.sides.len() == 1;
         for (board, samples) in self.sides.iter_mut().zip(samples) {
-            let own = events.iter().filter(|event| is_alone || event.link == board.about.name);
+            let name = &board.about.name;
+            let own = events.iter().filter(|event| name.is_empty() || event.link == *name);
             let own: Vec<SteeringEvent> = own.cloned().collect();
             board.take(t_s, length_s, samples, &own);
         }

@@ -1,6 +1,6 @@
 //! Draws the live view: from a state to a picture, nothing else.
 
-use super::board::{Board, Boards, MOVES_MAX, REACH_S, Step, Sum};
+use super::board::{Board, Boards, Links, MOVES_MAX, REACH_S, Step, Sum};
 use super::{About, words};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -18,6 +18,13 @@ const NAME_WIDTH: usize = 12;
 const LABEL_WIDTH: usize = 6;
 /// Pictures of the wheel that turns while a run has no end.
 const WHEEL: [&str; 4] = ["|", "/", "-", "\\"];
+
+/// Part of the terminal's height that several links have at most, a line each: one over this.
+const LISTED_PART: u16 = 4;
+/// Longest name of one of several links.
+const LABEL_MOST: usize = 15;
+/// Width of its rate.
+const RATE_WIDTH: usize = 20;
 
 /// Rows for a warning: a sentence or two on the smallest terminal.
 const WARNING_ROWS: u16 = 4;
@@ -48,19 +55,22 @@ impl TerminalStyle {
 }
 
 /// Draws the state of a run. `ending` says that Ctrl-C was pressed.
-pub fn draw(frame: &mut Frame, boards: &Boards, look: &TerminalStyle, ending: bool) {
+pub fn draw(frame: &mut Frame, links: &Links, look: &TerminalStyle, ending: bool) {
+    let boards = links.boards();
     let (area, board) = (frame.area(), boards.board());
     if !fits(area.width, area.height) {
-        return draw_small(frame, boards, ending);
+        return draw_small(frame, links, ending);
     }
+    let listed = listed(links, area.height);
     let other_rows = boards.others().count() as u16;
     let virtual_rows = u16::from(is_virtual(board));
     let moves_rows = moves_rows(board, area.height);
     let warning_rows = if board.warning.is_some() { WARNING_ROWS } else { 0 };
     let sensing_rows = u16::from(board.sensing.is_some());
-    let rows: [Rect; 11] = Layout::vertical([
+    let rows: [Rect; 12] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
+        Constraint::Length(listed.len() as u16),
         Constraint::Fill(1),
         Constraint::Fill(1),
         Constraint::Length(2),
@@ -74,27 +84,64 @@ pub fn draw(frame: &mut Frame, boards: &Boards, look: &TerminalStyle, ending: bo
     .areas(area);
     frame.render_widget(title(board, area.width), rows[0]);
     frame.render_widget(progress(board, area.width), rows[1]);
-    draw_throughput(frame, board, look, rows[2]);
-    draw_delay(frame, board, look, rows[3]);
-    frame.render_widget(Paragraph::new(vec![discards(board), state(board)]), rows[4]);
-    frame.render_widget(Paragraph::new(boards.others().map(other).collect::<Vec<_>>()), rows[5]);
-    frame.render_widget(virtual_queue(board), rows[6]);
-    frame.render_widget(sensing(board), rows[7]);
-    draw_moves(frame, board, rows[8]);
-    frame.render_widget(warning(board), rows[9]);
-    frame.render_widget(hint(boards, ending), rows[10]);
+    frame.render_widget(Paragraph::new(listed), rows[2]);
+    draw_throughput(frame, board, look, rows[3]);
+    draw_delay(frame, board, look, rows[4]);
+    frame.render_widget(Paragraph::new(vec![discards(board), state(board)]), rows[5]);
+    frame.render_widget(Paragraph::new(boards.others().map(other).collect::<Vec<_>>()), rows[6]);
+    frame.render_widget(virtual_queue(board), rows[7]);
+    frame.render_widget(sensing(board), rows[8]);
+    draw_moves(frame, board, rows[9]);
+    frame.render_widget(warning(board), rows[10]);
+    frame.render_widget(hint(links, ending), rows[11]);
 }
 
 /// A terminal that was made small meanwhile: the numbers, as far as they fit.
-fn draw_small(frame: &mut Frame, boards: &Boards, ending: bool) {
-    let board = boards.board();
+fn draw_small(frame: &mut Frame, links: &Links, ending: bool) {
+    let (boards, board) = (links.boards(), links.boards().board());
     let numbers = [throughput(board), delay(board), discards(board), state(board)];
     let lines: Vec<Line> = std::iter::once(Line::from(words::progress(board.t_s, board.length_s)))
         .chain(numbers)
         .chain(boards.others().map(other))
-        .chain([hint(boards, ending)])
+        .chain([hint(links, ending)])
         .collect();
     frame.render_widget(Paragraph::new(lines), frame.area());
+}
+
+/// The links in a line each, where there are several: as many as a terminal of this height has room for, with
+/// the one that is shown among them.
+fn listed(links: &Links, height: u16) -> Vec<Line<'static>> {
+    let count = links.all.len();
+    if count == 1 {
+        return Vec::new();
+    }
+    let room = usize::from(height / LISTED_PART).min(count);
+    let first = links.chosen.saturating_sub(room / 2).min(count - room);
+    let shown = links.all.iter().enumerate().skip(first).take(room);
+    shown.map(|(number, boards)| in_line(boards, number == links.chosen)).collect()
+}
+
+/// A link in a line.
+fn in_line(boards: &Boards, is_chosen: bool) -> Line<'static> {
+    let (board, now) = (boards.board(), boards.board().now());
+    let (bps, mark) = (now.delivered_bps(), if is_chosen { ">" } else { " " });
+    let label: String = boards.label.chars().take(LABEL_MOST).collect();
+    let rate = format!("{}{}", words::rate(bps), words::share(bps, board.about.rate_bps));
+    let setpoint = setpoint_ms(board).map_or(String::new(), |ms| format!("  set point {ms:.2} ms"));
+    let state = match (&board.trouble, board.last) {
+        _ if boards.has_ended => "  ended".fg(BOUND),
+        (Some(trouble), _) => format!("  {trouble}").fg(BOUND),
+        (None, Some(row)) if row.table_state > 0 => format!("  state {}", row.table_state).into(),
+        _ => "".into(),
+    };
+    let label = format!("{mark} {label:LABEL_MOST$} ");
+    Line::from(vec![
+        if is_chosen { label.bold() } else { label.into() },
+        format!("{rate:>RATE_WIDTH$}").fg(MEASURED),
+        format!("  {:>6} ms", words::ms(now.delay_mean_ms())).into(),
+        setpoint.fg(AIM),
+        state,
+    ])
 }
 
 /// Rows for the moves and the line above them: more of a high terminal.
@@ -249,17 +296,20 @@ fn movement(event: &SteeringEvent) -> Line<'static> {
     ])
 }
 
-fn hint(boards: &Boards, ending: bool) -> Line<'static> {
+fn hint(links: &Links, ending: bool) -> Line<'static> {
     if ending {
         return Line::from(
             "Ending and putting everything back; Ctrl-C after 2 s more ends at once".fg(BOUND),
         );
     }
-    let keys = match boards.sides.len() {
-        _ if !boards.takes_keys => "Ctrl-C ends",
-        1 => "Ctrl-C or q ends",
-        _ => "Ctrl-C or q ends   Tab shows the other direction",
-    };
+    let mut keys = String::from(if links.takes_keys { "Ctrl-C or q ends" } else { "Ctrl-C ends" });
+    let count = links.all.len();
+    if links.takes_keys && count > 1 {
+        keys += &format!("   Up, Down: another link ({} of {count})", links.chosen + 1);
+    }
+    if links.takes_keys && links.boards().sides.len() > 1 {
+        keys += if count > 1 { "   Tab: other direction" } else { "   Tab shows the other direction" };
+    }
     Line::from(keys.fg(Color::DarkGray))
 }
 

@@ -8,10 +8,11 @@ mod words;
 use crate::log::Entry;
 use crate::output::Output;
 use crate::speaker::Speaker;
-use board::{Board, Boards, Sum};
+use board::{Board, Boards, Links, Sum};
 use screen::Screen;
 pub use screen::restore;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_measure::result::{LinkSample, SteeringEvent};
 use weir_report::terminal;
@@ -39,24 +40,50 @@ pub struct About {
     pub target_max_ms: Option<f64>,
 }
 
-/// Shows a run as it goes.
+/// A link as a view shows it.
+pub struct Shown {
+    /// What it is called among others.
+    pub label: String,
+    /// Its directions.
+    pub sides: Vec<About>,
+    /// The direction that is shown in full at first.
+    pub first: usize,
+}
+
+/// Shows a run as it goes: all of its links, or some of those that share a screen.
 pub struct View {
     output: Output,
     /// Says lines, also where nobody reads them; made with the first.
     speaker: Option<Speaker>,
-    boards: Arc<Mutex<Boards>>,
-    shown: Shown,
+    screen: Arc<Shared>,
+    /// Which of the links on the screen it is of.
+    links: Range<usize>,
     last_line_s: Option<f64>,
     /// What happened in each direction since the last lines.
     lines: Vec<Sum>,
-    /// The latest warnings, which could not be said while the screen was shown, and how many came before
-    /// them.
-    unsaid: VecDeque<Entry>,
+}
+
+/// What the views of a program have in common.
+struct Shared {
+    /// Says whether there can be a screen.
+    output: Output,
+    /// Of each link.
+    outputs: Vec<Output>,
+    links: Arc<Mutex<Links>>,
+    place: Mutex<Place>,
+}
+
+/// Where a view is shown, and what could not be said meanwhile.
+struct Place {
+    kind: Kind,
+    /// The latest lines, which could not be said while the screen was shown, by the first link that they are
+    /// of, and how many came before them.
+    unsaid: VecDeque<(usize, Entry)>,
     unsaid_left_out: u64,
 }
 
 /// Where a view is shown.
-enum Shown {
+enum Kind {
     /// Nothing was shown yet.
     Undecided,
     Screen(Screen),
@@ -64,18 +91,42 @@ enum Shown {
 }
 
 impl View {
-    /// A view of a run, by its directions, of which `shown` is shown in full at first.
-    pub fn new(sides: Vec<About>, shown: usize, output: &Output) -> View {
+    /// A view of a run of links; where there are several, with a line each beside the one that is shown in
+    /// full.
+    pub fn row(links: Vec<Shown>, output: &Output) -> View {
+        let count = links.len();
+        let screen = Shared::of(links, vec![*output; count], output);
+        View::part(&screen, 0..count, output)
+    }
+
+    /// A view of each of several links, which share the screen. Lines of a link are said by its own output.
+    pub fn several(links: Vec<(Shown, Output)>, output: &Output) -> Vec<View> {
+        let (links, outputs): (Vec<Shown>, Vec<Output>) = links.into_iter().unzip();
+        let screen = Shared::of(links, outputs, output);
+        let own = screen.outputs.iter().enumerate();
+        own.map(|(number, output)| View::part(&screen, number..number + 1, output)).collect()
+    }
+
+    fn part(screen: &Arc<Shared>, links: Range<usize>, output: &Output) -> View {
+        let sides = lock(&screen.links).all[links.clone()].iter().map(|boards| boards.sides.len()).sum();
         View {
             output: *output,
             speaker: None,
-            lines: vec![Sum::default(); sides.len()],
-            boards: Arc::new(Mutex::new(Boards::new(sides, shown))),
-            shown: Shown::Undecided,
+            screen: screen.clone(),
+            links,
             last_line_s: None,
-            unsaid: VecDeque::new(),
-            unsaid_left_out: 0,
+            lines: vec![Sum::default(); sides],
         }
+    }
+
+    /// Does something with its links.
+    fn each(&self, mut what: impl FnMut(&mut Boards)) {
+        lock(&self.screen.links).all[self.links.clone()].iter_mut().for_each(&mut what);
+    }
+
+    /// Does something with their directions.
+    fn each_side(&self, mut what: impl FnMut(&mut Board)) {
+        self.each(|boards| boards.sides.iter_mut().for_each(&mut what));
     }
 
     /// Shows what is new: the samples of each direction, and the moves of all. `length_s` is `None` for a run
@@ -87,39 +138,46 @@ impl View {
         samples: &[&[LinkSample]],
         events: &[SteeringEvent],
     ) {
-        lock(&self.boards).take(t_s, length_s, samples, events);
-        if matches!(self.shown, Shown::Undecided) {
-            self.shown = self.decide();
-        }
-        if !self.is_live() {
+        let mut rest = samples;
+        self.each(|boards| {
+            let own;
+            (own, rest) = rest.split_at(boards.sides.len().min(rest.len()));
+            boards.take(t_s, length_s, own, events);
+        });
+        self.screen.decide();
+        if !self.screen.is_live() {
             self.say_lines(t_s, samples, events);
         }
     }
 
     /// Shows a warning until the end of the run.
     pub fn warn(&mut self, text: String) {
-        lock(&self.boards).sides.iter_mut().for_each(|board| board.warning = Some(terminal(&text)));
+        self.each_side(|board| board.warning = Some(terminal(&text)));
         self.note(Entry::warn("warning", text));
     }
 
     /// Says what happened that is not wrong.
     pub fn note(&mut self, entry: Entry) {
-        if self.is_live() && !self.output.logs_apart() { self.keep(entry) } else { self.say(entry) }
+        let is_kept = self.screen.is_live() && !self.output.logs_apart();
+        if is_kept { self.screen.keep(self.links.start, entry) } else { self.say(entry) }
     }
 
-    /// Keeps a line until the screen is gone.
-    fn keep(&mut self, entry: Entry) {
-        self.unsaid.push_back(entry);
-        if self.unsaid.len() > UNSAID_MAX {
-            self.unsaid.pop_front();
-            self.unsaid_left_out += 1;
+    /// Says why it failed.
+    pub fn fail(&mut self, entry: Entry) {
+        match self.screen.is_live() && !self.output.logs_apart() {
+            true => self.screen.keep(self.links.start, entry),
+            false => self.output.tell_error(&entry),
         }
     }
 
     /// Shows other policies and rates than before.
     pub fn renew(&mut self, sides: impl IntoIterator<Item = About>) {
-        let mut boards = lock(&self.boards);
-        boards.sides.iter_mut().zip(sides).for_each(|(board, about)| board.about = Board::new(about).about);
+        let mut sides = sides.into_iter();
+        self.each_side(|board| {
+            if let Some(about) = sides.next() {
+                board.about = Board::new(about).about;
+            }
+        });
     }
 
     /// Says a line soon, without waiting for whoever reads it.
@@ -129,25 +187,13 @@ impl View {
 
     /// Shows how sensing stands.
     pub fn sense(&mut self, line: String) {
-        lock(&self.boards).sides.iter_mut().for_each(|board| board.sensing = Some(line.clone()));
+        self.each_side(|board| board.sensing = Some(line.clone()));
     }
 
     /// Shows why nothing can pass, or that everything can.
     pub fn trouble(&mut self, trouble: Option<String>) {
         let trouble = trouble.map(|text| terminal(&text));
-        lock(&self.boards).sides.iter_mut().for_each(|board| board.trouble.clone_from(&trouble));
-    }
-
-    /// Opens the screen as late as this because its thread inherits the processors of the caller, who by now
-    /// keeps off the packet loop's.
-    fn decide(&self) -> Shown {
-        let screen = if self.output.live() { Screen::open(self.boards.clone()) } else { None };
-        screen.map_or(Shown::Lines, Shown::Screen)
-    }
-
-    /// A panic elsewhere takes the screen away; lines go on from there.
-    fn is_live(&self) -> bool {
-        matches!(&self.shown, Shown::Screen(screen) if screen.is_active())
+        self.each_side(|board| board.trouble.clone_from(&trouble));
     }
 
     fn say_lines(&mut self, t_s: f64, samples: &[&[LinkSample]], events: &[SteeringEvent]) {
@@ -160,33 +206,83 @@ impl View {
             return;
         }
         let span_s = t_s - self.last_line_s.replace(t_s).unwrap_or(0.0).min(t_s);
-        let mut lines = Vec::new();
-        let boards = lock(&self.boards);
-        for (board, sum) in boards.sides.iter().zip(&mut self.lines) {
-            let Some(last) = &board.last else { continue };
-            lines.push(words::period_line(board, span_s, &std::mem::take(sum), last));
-        }
-        lines.extend(boards.board().sensing.as_ref().map(|line| format!("        sensing: {line}")));
-        drop(boards);
+        let (mut lines, mut all) = (Vec::new(), std::mem::take(&mut self.lines));
+        let mut sums = all.iter_mut();
+        self.each(|boards| {
+            for (board, sum) in boards.sides.iter().zip(&mut sums) {
+                let Some(last) = &board.last else { continue };
+                lines.push(words::period_line(board, span_s, &std::mem::take(sum), last));
+            }
+            lines.extend(boards.board().sensing.as_ref().map(|line| format!("        sensing: {line}")));
+        });
+        self.lines = all;
         lines.into_iter().for_each(|line| self.say(Entry::debug("state", line)));
     }
 }
 
 impl Drop for View {
+    /// The screen stays for the links that go on.
     fn drop(&mut self) {
-        if let Shown::Screen(screen) = std::mem::replace(&mut self.shown, Shown::Lines) {
-            drop(screen);
-            if self.unsaid_left_out > 0 {
-                let text = format!("{} earlier warnings are left out here", self.unsaid_left_out);
-                self.say(Entry::warn("left_out", text).with("lines", self.unsaid_left_out));
-            }
-            std::mem::take(&mut self.unsaid).into_iter().for_each(|entry| self.say(entry));
-            let boards = lock(&self.boards).clone();
-            boards
-                .sides
-                .iter()
-                .filter_map(words::last_line)
-                .for_each(|line| self.say(Entry::debug("state", line)));
+        self.each(|boards| boards.has_ended = true);
+    }
+}
+
+impl Shared {
+    fn of(links: Vec<Shown>, outputs: Vec<Output>, output: &Output) -> Arc<Shared> {
+        let all = links.into_iter().map(|link| Boards::new(&link.label, link.sides, link.first)).collect();
+        let place = Place { kind: Kind::Undecided, unsaid: VecDeque::new(), unsaid_left_out: 0 };
+        Arc::new(Shared {
+            output: *output,
+            outputs,
+            links: Arc::new(Mutex::new(Links { all, ..Links::default() })),
+            place: Mutex::new(place),
+        })
+    }
+
+    /// Opens the screen as late as this because its thread inherits the processors of the caller, who by now
+    /// keeps off the packet loop's.
+    fn decide(&self) {
+        let mut place = lock(&self.place);
+        if matches!(place.kind, Kind::Undecided) {
+            let screen = if self.output.live() { Screen::open(self.links.clone()) } else { None };
+            place.kind = screen.map_or(Kind::Lines, Kind::Screen);
+        }
+    }
+
+    /// A panic elsewhere takes the screen away; lines go on from there.
+    fn is_live(&self) -> bool {
+        matches!(&lock(&self.place).kind, Kind::Screen(screen) if screen.is_active())
+    }
+
+    /// Keeps a line until the screen is gone.
+    fn keep(&self, link: usize, entry: Entry) {
+        let mut place = lock(&self.place);
+        place.unsaid.push_back((link, entry));
+        if place.unsaid.len() > UNSAID_MAX {
+            place.unsaid.pop_front();
+            place.unsaid_left_out += 1;
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let mut place = lock(&self.place);
+        let Kind::Screen(screen) = std::mem::replace(&mut place.kind, Kind::Lines) else { return };
+        drop(screen);
+        let mut speakers: Vec<Option<Speaker>> = self.outputs.iter().map(|_| None).collect();
+        let mut say = |link: usize, entry| {
+            speakers[link].get_or_insert_with(|| Speaker::new(self.outputs[link])).say(entry);
+        };
+        let count = std::mem::take(&mut place.unsaid_left_out);
+        if count > 0 {
+            let text = format!("{count} earlier warnings are left out here");
+            say(0, Entry::warn("left_out", text).with("lines", count));
+        }
+        std::mem::take(&mut place.unsaid).into_iter().for_each(|(link, entry)| say(link, entry));
+        for (link, boards) in lock(&self.links).all.iter().enumerate() {
+            let lines = boards.sides.iter().filter_map(words::last_line);
+            lines.for_each(|line| say(link, Entry::debug("state", line)));
         }
     }
 }
@@ -201,9 +297,9 @@ fn moved(event: &SteeringEvent) -> Entry {
     entry.with("unit", &event.unit).with("t_s", event.t_s)
 }
 
-/// The boards have no invariants that a panic could break.
-fn lock(boards: &Mutex<Boards>) -> MutexGuard<'_, Boards> {
-    boards.lock().unwrap_or_else(PoisonError::into_inner)
+/// What is shown has no invariants that a panic could break.
+fn lock<T>(shown: &Mutex<T>) -> MutexGuard<'_, T> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

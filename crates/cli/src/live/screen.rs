@@ -3,7 +3,7 @@
 //! A thread of its own draws, so that a slow terminal never holds up the run. The terminal keeps turning
 //! Ctrl-C into a signal, so ending works as without a view.
 
-use super::board::Boards;
+use super::board::Links;
 use super::{draw, lock};
 use crate::interrupt::interrupted;
 use ratatui::Terminal;
@@ -49,7 +49,7 @@ pub struct Screen {
 
 impl Screen {
     /// Takes the terminal. None if it is too small, not ours, or refuses.
-    pub fn open(boards: Arc<Mutex<Boards>>) -> Option<Screen> {
+    pub fn open(boards: Arc<Mutex<Links>>) -> Option<Screen> {
         static COUNT: AtomicU32 = AtomicU32::new(1);
         if !is_usable() {
             return None;
@@ -105,7 +105,7 @@ fn quiet(mut modes: Termios) -> Termios {
     modes
 }
 
-fn draw_until(ended: &Receiver<()>, id: u32, mut canvas: Canvas, boards: &Mutex<Boards>) {
+fn draw_until(ended: &Receiver<()>, id: u32, mut canvas: Canvas, boards: &Mutex<Links>) {
     let look = draw::TerminalStyle::of_terminal();
     loop {
         // Copied, so that the run never waits for the drawing.
@@ -129,7 +129,7 @@ fn draw_until(ended: &Receiver<()>, id: u32, mut canvas: Canvas, boards: &Mutex<
 }
 
 /// Does what the keys say that were pressed since the last picture.
-fn obey_keys(boards: &Mutex<Boards>) {
+fn obey_keys(boards: &Mutex<Links>) {
     let mut keys = [0; 64];
     let mut stdin = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
     // SAFETY: the pointer is to one whole struct; nothing is waited for.
@@ -137,10 +137,18 @@ fn obey_keys(boards: &Mutex<Boards>) {
         return;
     }
     let read = io::Read::read(&mut io::stdin(), &mut keys).unwrap_or(0);
-    for key in &keys[..read] {
-        match key {
-            b'\t' => lock(boards).turn(),
-            b'q' => interrupted().store(true, Ordering::Relaxed),
+    let mut links = lock(boards);
+    let mut keys = &keys[..read];
+    while let [key, rest @ ..] = keys {
+        keys = rest;
+        match (key, rest) {
+            (b'\t', _) => links.boards_mut().turn(),
+            (b'q', _) => interrupted().store(true, Ordering::Relaxed),
+            // Arrows, as terminals send them (ECMA-48, or in application mode).
+            (0x1b, [b'[' | b'O', arrow @ (b'A' | b'B'), rest @ ..]) => {
+                links.choose(*arrow == b'B');
+                keys = rest;
+            }
             _ => {}
         }
     }

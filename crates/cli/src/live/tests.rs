@@ -1,6 +1,6 @@
 //! Pictures of the live view, and its use on a real terminal.
 
-use super::board::{Board, Boards, MOVES_MAX, Sum};
+use super::board::{Board, Boards, Links, MOVES_MAX, Sum};
 use super::draw::{TerminalStyle, draw};
 use super::*;
 use crate::interrupt::interrupted;
@@ -61,17 +61,17 @@ fn board(about: About, rows: u32, length_s: Option<f64>) -> Board {
 }
 
 fn alone(board: &Board) -> Boards {
-    Boards { sides: vec![board.clone()], shown: 0, takes_keys: false }
+    Boards { sides: vec![board.clone()], ..Boards::default() }
 }
 
 fn picture(board: &Board, width: u16, height: u16) -> String {
-    picture_of(&alone(board), width, height)
+    picture_of(&Links { all: vec![alone(board)], ..Links::default() }, width, height)
 }
 
-fn picture_of(boards: &Boards, width: u16, height: u16) -> String {
+fn picture_of(links: &Links, width: u16, height: u16) -> String {
     let look = TerminalStyle { marker: Marker::Braille };
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, boards, &look, false)).unwrap();
+    terminal.draw(|frame| draw(frame, links, &look, false)).unwrap();
     let cells = terminal.backend().buffer().content();
     let line = |row: &[ratatui::buffer::Cell]| row.iter().map(|c| c.symbol()).collect::<String>();
     cells.chunks(usize::from(width)).map(|row| line(row).trim_end().to_string() + "\n").collect()
@@ -136,31 +136,100 @@ fn a_warning_is_shown_as_long_as_the_run() {
 }
 
 /// Both directions of a link after so many rows; a fifth of the packets go back.
-fn both(rows: u32) -> Boards {
+fn both(rows: u32) -> Links {
     let side = |name: &str, rate_bps| About { name: name.into(), rate_bps, ..about() };
-    let mut boards = Boards::new(vec![side("a_to_b", 100e6), side("b_to_a", 20e6)], 0);
+    let mut boards = Boards::new("a <-> b", vec![side("a_to_b", 100e6), side("b_to_a", 20e6)], 0);
     let there: Vec<_> = (0..rows).map(row).collect();
     let back: Vec<_> =
         there.iter().map(|r| LinkSample { delivered_bps: r.delivered_bps / 5.0, ..*r }).collect();
     let events: Vec<_> = (1..=rows / 10).map(event).collect();
     boards.take(f64::from(rows) * 0.1, None, &[&there, &back], &events);
-    boards.takes_keys = true;
-    boards
+    Links { all: vec![boards], chosen: 0, takes_keys: true }
 }
 
 #[test]
 fn both_directions_on_80_by_24() {
     let mut boards = both(450);
     check("both_80x24", &picture_of(&boards, 80, 24));
-    boards.turn();
+    boards.boards_mut().turn();
     let turned = picture_of(&boards, 80, 24);
     assert!(turned.contains("b_to_a: gsp, steered") && turned.contains("\na_to_b      "), "{turned}");
     assert!(turned.contains("none yet"), "the moves are those of the other direction: {turned}");
-    boards.turn();
-    assert_eq!(boards.shown, 0);
+    boards.boards_mut().turn();
+    assert_eq!(boards.boards().shown, 0);
     for (width, height) in [(1, 1), (60, 15), (40, 8), (300, 100)] {
         picture_of(&boards, width, height);
     }
+}
+
+/// Twelve links; the second has no carrier, and the third has ended.
+fn twelve() -> Links {
+    let mut links = both(450);
+    let one = links.all.pop().unwrap();
+    links.all =
+        (0..12).map(|n| Boards { label: format!("eth{n} <-> eth{}", n + 20), ..one.clone() }).collect();
+    links.all[1].sides[0].trouble = Some("no carrier on eth21".into());
+    links.all[2].has_ended = true;
+    links
+}
+
+#[test]
+fn several_links_have_a_line_each_and_one_is_shown_in_full() {
+    let mut links = twelve();
+    check("several_80x24", &picture_of(&links, 80, 24));
+    // The one that is shown is always among those that have a line.
+    for number in 0..12 {
+        let picture = picture_of(&links, 80, 24);
+        assert!(picture.contains(&format!("> eth{number} <-> eth{}", number + 20)), "{picture}");
+        assert!(picture.contains(&format!("({} of 12)", number + 1)), "{picture}");
+        assert_eq!(picture.matches(" <-> ").count(), 6, "{picture}");
+        links.choose(true);
+    }
+    assert_eq!(links.chosen, 0);
+    links.choose(false);
+    assert_eq!(links.chosen, 11);
+    // Its other direction is its own.
+    links.boards_mut().turn();
+    assert_eq!((links.all[11].shown, links.all[0].shown), (1, 0));
+    for (width, height) in [(1, 1), (60, 15), (40, 8), (300, 100)] {
+        picture_of(&links, width, height);
+    }
+    assert_eq!(picture_of(&links, 80, 60).matches(" <-> ").count(), 12);
+}
+
+/// Each view feeds its own link; the screen that they share goes with the last of them.
+#[test]
+fn views_of_several_links_feed_a_line_each() {
+    let shown = |label: &str| Shown {
+        label: label.into(),
+        sides: vec![About { name: "a_to_b".into(), ..about() }, About { name: "b_to_a".into(), ..about() }],
+        first: 0,
+    };
+    let output = Output::new(false);
+    let mut views = View::several(vec![(shown("x"), output), (shown("y"), output)], &output);
+    let screen = views[0].screen.clone();
+    views[1].update(1.0, None, &[&[row(0)], &[row(1)]], &[event(1)]);
+    views[0].update(2.0, None, &[&[row(5)], &[]], &[]);
+    let seen = |links: &Links| {
+        let of = |boards: &Boards| boards.sides.iter().map(|side| side.last.map(|row| row.t_s)).collect();
+        links.all.iter().map(of).collect::<Vec<Vec<Option<f64>>>>()
+    };
+    let times = |rows: [Option<u32>; 2]| rows.map(|number| number.map(|number| row(number).t_s)).to_vec();
+    assert_eq!(seen(&lock(&screen.links)), [times([Some(5), None]), times([Some(0), Some(1)])]);
+    let moves =
+        |link: usize| lock(&screen.links).all[link].sides.iter().map(|side| side.moves.len()).sum::<usize>();
+    assert_eq!((moves(0), moves(1)), (0, 1));
+    drop(views.remove(0));
+    let ended = lock(&screen.links).all.iter().map(|boards| boards.has_ended).collect::<Vec<_>>();
+    assert_eq!(ended, [true, false]);
+    // A row of links is fed by one view, in their order.
+    let one = |name: &str| Shown { sides: vec![About { name: name.into(), ..about() }], ..shown(name) };
+    let mut view = View::row(vec![one("first"), one("second")], &output);
+    let moved = SteeringEvent { link: "second".into(), ..event(1) };
+    view.update(1.0, Some(9.0), &[&[row(3)], &[row(4)]], &[moved]);
+    let links = lock(&view.screen.links).clone();
+    assert_eq!(seen(&links), [[Some(row(3).t_s)], [Some(row(4).t_s)]]);
+    assert_eq!(links.all.iter().map(|boards| boards.sides[0].moves.len()).collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]
@@ -251,7 +320,8 @@ fn lines_say_what_they_know() {
 fn live_view() {
     let length_s: f64 = std::env::var("WEIR_VIEW_S").ok().and_then(|s| s.parse().ok()).unwrap_or(10.0);
     let panics = std::env::var_os("WEIR_VIEW_PANIC").is_some();
-    let mut view = View::new(vec![about()], 0, &Output::new(false));
+    let link = Shown { label: "link".into(), sides: vec![about()], first: 0 };
+    let mut view = View::row(vec![link], &Output::new(false));
     let stop = interrupted();
     for number in 0..(length_s * 10.0) as u32 {
         std::thread::sleep(Duration::from_millis(100));

@@ -3,7 +3,7 @@
 use crate::control::Doors;
 use crate::control::lab::Control;
 use crate::interrupt::{HangUp, interrupted};
-use crate::live::{About, View};
+use crate::live::{About, Shown, View};
 use crate::log::{self, Entry};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results::{
@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use weir_config::{Document, Scenario, nearest};
+use weir_config::{Document, Link, Scenario, nearest};
 use weir_dataplane::Mode;
+use weir_lab::access::Access;
 use weir_lab::{Follow, Playing, Wanted};
-use weir_measure::result::{Progress, Recording};
+use weir_measure::result::{LinkSample, Progress, Recording};
 use weir_report::{FileSet, table};
 
 /// Run a scenario on this machine with real TCP, in network namespaces.
@@ -183,12 +184,15 @@ fn followed(
     log::about("lab", &scenario.title);
     // A request to end may come as soon as something was said.
     let _ = interrupted();
-    let view = View::new(vec![about(scenario)], 0, output);
+    let sides = about(scenario);
+    let names = sides.iter().map(|side| side.name.clone()).collect();
+    let shown = |side: About| Shown { label: side.name.clone(), sides: vec![side], first: 0 };
+    let view = View::row(sides.into_iter().map(shown).collect(), output);
     let waiting = weir_lab::waiting(
         || output.tell(&Entry::info("waiting", "waiting for another run on this machine to end")),
         go_on,
     );
-    weir_lab::follow(scenario, wanted, waiting, &mut Following { view, control })
+    weir_lab::follow(scenario, wanted, waiting, &mut Following { view, names, control })
 }
 
 fn go_on() -> bool {
@@ -198,6 +202,8 @@ fn go_on() -> bool {
 /// A run that is shown, and may be under control.
 struct Following<'a> {
     view: View,
+    /// Names of the links that are shown; one that is empty for the first of the run.
+    names: Vec<String>,
     control: Option<&'a mut Control>,
 }
 
@@ -206,7 +212,7 @@ impl Follow for Following<'_> {
         match &mut self.control {
             Some(control) => {
                 control.serve(loops, time).into_iter().for_each(|line| self.view.note(line));
-                self.view.renew(control.scenario().map(about));
+                self.view.renew(control.scenario().map(about).into_iter().flatten());
             }
             None => std::thread::sleep(time),
         }
@@ -214,7 +220,13 @@ impl Follow for Following<'_> {
 
     fn look(&mut self, progress: Progress<'_>, loops: &mut [Playing<'_>]) -> ControlFlow<()> {
         let Progress { t_s, length_s, samples, events } = progress;
-        self.view.update(t_s, Some(length_s), &[samples], events);
+        let of = |name: &String| {
+            let mut all = loops.iter().flat_map(|playing| playing.names.into_iter().zip(playing.samples));
+            let found = all.find(|(link, _)| *link == Some(name.as_str()));
+            if name.is_empty() { samples } else { found.map_or(&[][..], |(_, samples)| samples) }
+        };
+        let shown: Vec<&[LinkSample]> = self.names.iter().map(of).collect();
+        self.view.update(t_s, Some(length_s), &shown, events);
         let mut is_draining = false;
         if let Some(control) = &mut self.control {
             control.publish(loops, events);
@@ -224,27 +236,39 @@ impl Follow for Following<'_> {
     }
 }
 
-fn about(scenario: &Scenario) -> About {
-    let managed = scenario.links.iter().find(|link| link.aqm.is_some());
-    if let Some(link) = managed {
-        return About {
-            title: scenario.title.clone(),
-            name: String::new(),
-            aqm: link.aqm.as_ref().map(|aqm| aqm.name.clone()).unwrap_or_default(),
+/// The links that are shown: all of a row, else the one that is managed.
+fn about(scenario: &Scenario) -> Vec<About> {
+    let title = scenario.title.clone();
+    let of = |link: &Link, name: &str| {
+        let policy = link.policy.as_ref().map(|policy| policy.policy());
+        let name_of = |aqm: &weir_config::AqmConfig| link.queue.label(&aqm.name);
+        let steered = if policy.is_some() { ", steered" } else { "" };
+        About {
+            title: title.clone(),
+            name: name.into(),
+            aqm: link.aqm.as_ref().map_or("unmanaged".into(), |aqm| name_of(aqm) + steered),
             rate_bps: link.rate().as_bps_f64(),
-            utilization: None,
-            target_max_ms: None,
-        };
+            utilization: policy.as_ref().map(|p| (p.utilization_low.0, p.utilization_target.0)),
+            target_max_ms: policy.as_ref().map(|p| p.target_max.as_millis_f64()),
+        }
+    };
+    if Access::is_meant(scenario) {
+        // Each limiter is told as that of a home.
+        let limiter = scenario.links.iter().find(|link| link.aqm.is_some());
+        return vec![of(limiter.unwrap_or(&scenario.links[0]), "")];
+    }
+    if !scenario.links.is_empty() {
+        return scenario.links.iter().map(|link| of(link, &link.name)).collect();
     }
     let policy = scenario.policy.as_ref().map(|p| p.params::<weir_steer::Policy>());
-    About {
-        title: scenario.title.clone(),
+    vec![About {
+        title,
         name: String::new(),
         aqm: describe(scenario),
         rate_bps: scenario.rate().as_bps_f64(),
         utilization: policy.as_ref().map(|p| (p.utilization_low.0, p.utilization_target.0)),
         target_max_ms: policy.as_ref().map(|p| p.target_max.as_millis_f64()),
-    }
+    }]
 }
 
 fn sides<'a>(runs: &'a [(Recording, &'a Scenario)]) -> Vec<Side<'a>> {

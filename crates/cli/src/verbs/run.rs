@@ -7,7 +7,7 @@ use crate::control::run::Control;
 use crate::control::{Source, aqm};
 use crate::growing::Growing;
 use crate::interrupt::{HangUp, interrupted};
-use crate::live::{About, View};
+use crate::live::{About, Shown, View};
 use crate::log::{self, Level};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use links::{Followed, Measured, Planned, Prepared};
@@ -130,9 +130,10 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let mut watched = links::turn(controlled, usize::from(arguments.loops))?;
     if !has_several {
         let only = watched.pop().expect("the only link was opened");
-        return told(only.follow()?, output);
+        let view = view(only.config(), output);
+        return told(only.follow(view)?, output);
     }
-    all.extend(links::follow_all(watched));
+    all.extend(links::follow_all(watched, output));
     all.sort_by_key(|(file, _)| files.iter().position(|known| known == file));
     Ok(told_of_several(all, has_end, output))
 }
@@ -269,10 +270,16 @@ fn setup(config: &RunConfig, plans: [Option<DirectionPlans>; 2], takeover: bool)
     }
 }
 
-/// The direction that the view shows in full at first: the one with a policy, else the one that is shaped.
-fn shown(config: &RunConfig) -> usize {
+/// The link as a view shows it: at first the direction with a policy, else the one that is shaped.
+fn shown(config: &RunConfig) -> Shown {
     let rank = |c: &Channel| u8::from(c.policy.is_some()) * 2 + u8::from(c.link.rate.is_some());
-    usize::from(rank(&config.b_to_a) > rank(&config.a_to_b))
+    let first = usize::from(rank(&config.b_to_a) > rank(&config.a_to_b));
+    Shown { label: title(config), sides: vec![about(config, 0), about(config, 1)], first }
+}
+
+/// The view of the only link.
+fn view(config: &RunConfig, output: &Output) -> View {
+    View::row(vec![shown(config)], output)
 }
 
 /// Follows the loop until it ends, or until it is to end; the time of the last sample.
@@ -282,10 +289,9 @@ fn watch(
     has_ended: &mut dyn FnMut() -> bool,
     stop: &AtomicBool,
     growing: &mut Option<Growing>,
-    output: &Output,
+    view: &mut View,
 ) -> f64 {
     let config = control.config().clone();
-    let mut view = View::new(vec![about(&config, 0), about(&config, 1)], shown(&config), output);
     let (flag, start) = (interrupted(), Instant::now());
     let length_s = config.run.duration.map(|d| d.as_secs_f64());
     let mut last_s = 0.0;
@@ -305,7 +311,7 @@ fn watch(
         if let Some(line) = sensing(control).or(upstream(&mut handle)) {
             view.sense(line);
         }
-        last_s = collect(&mut handle, control, t_s, length_s, growing, &mut view).unwrap_or(last_s);
+        last_s = collect(&mut handle, control, t_s, length_s, growing, view).unwrap_or(last_s);
         if is_over {
             control.close();
             stop.store(true, Ordering::Relaxed);
@@ -317,7 +323,7 @@ fn watch(
     }
     handle.warnings().into_iter().for_each(|warning| view.warn(warning));
     let t_s = start.elapsed().as_secs_f64();
-    collect(&mut handle, control, t_s, length_s, growing, &mut view).unwrap_or(last_s)
+    collect(&mut handle, control, t_s, length_s, growing, view).unwrap_or(last_s)
 }
 
 /// Why nothing can pass now.

@@ -4,12 +4,13 @@
 //! wrong with one of the files refuses all, before anything of the machine is touched. From then on each link
 //! is by itself, and one that fails leaves the others alone.
 
-use super::{Arguments, check_core, not_realtime, setup, summary, title, watch};
+use super::{Arguments, check_core, not_realtime, setup, shown, summary, title, watch};
 use crate::control::customers::{self, Customers};
 use crate::control::run::Control;
 use crate::control::{Doors, Source, folders};
 use crate::growing::{self, Growing, Rotation};
 use crate::interrupt::{HangUp, interrupted};
+use crate::live::View;
 use crate::log::{Entry, Level};
 use crate::opening::Opening;
 use crate::output::{Failure, Output};
@@ -35,9 +36,9 @@ pub struct Planned {
     pub config: RunConfig,
     /// What is set over the file.
     pub set: Vec<String>,
-    pub document: Document,
     /// What holds where the file says nothing else.
     pub assumed: &'static [&'static str],
+    pub document: Document,
 }
 
 /// Reads the configurations; refuses links that are in each other's way.
@@ -384,20 +385,24 @@ pub struct Measured {
 pub type Followed = Result<Measured, Failure>;
 
 impl Watched {
+    /// What it was built from.
+    pub fn config(&self) -> &RunConfig {
+        &self.link.config
+    }
+
     /// Follows the link to its end; what came of it.
-    pub fn follow(self) -> Followed {
+    pub fn follow(self, mut view: View) -> Followed {
         let Watched { link, mut control, stop, mut end } = self;
-        let Link { config, has_others, output, handle, mut growing, .. } = link;
+        let Link { config, has_others, handle, mut growing, .. } = link;
         let out = out(&config).map(PathBuf::from);
         privileges::keep(out.as_deref().map_or(&[], privileges::for_results))?;
         let ends = &mut || end.has_come();
-        let duration_s = watch(&mut control, handle, ends, &stop, &mut growing, &output);
+        let duration_s = watch(&mut control, handle, ends, &stop, &mut growing, &mut view);
         let outcome = match end.wait() {
             Ok(outcome) => outcome,
             Err(failure) => {
                 if has_others {
-                    let entry = Entry::new(Level::Error, "failed", failure.text()).prefixed("failed: ");
-                    output.tell_error(&entry);
+                    view.fail(Entry::new(Level::Error, "failed", failure.text()).prefixed("failed: "));
                 }
                 growing.map_or(Ok(()), |growing| growing.fail(failure.text()))?;
                 return Err(failure);
@@ -405,8 +410,10 @@ impl Watched {
         };
         control.end();
         if has_others {
-            output.tell(&Entry::info("ended", "it has ended"));
+            view.note(Entry::info("ended", "it has ended"));
         }
+        // The screen, where it is the last that has one, goes before results are told.
+        drop(view);
         // Ctrl-C is how a run without end ends.
         let interrupted = interrupted().load(Ordering::Relaxed) && config.run.duration.is_some();
         let mut summary = summary(&config, outcome, duration_s, interrupted);
@@ -416,13 +423,14 @@ impl Watched {
 }
 
 /// Follows links to their ends, each in a thread of its own.
-pub fn follow_all(links: Vec<Watched>) -> Vec<(PathBuf, Followed)> {
-    let start = |one: Watched| {
+pub fn follow_all(links: Vec<Watched>, output: &Output) -> Vec<(PathBuf, Followed)> {
+    let views = links.iter().map(|one| (shown(&one.link.config), one.link.output)).collect();
+    let start = |(one, view): (Watched, View)| {
         let file = one.link.file.clone();
-        let thread = std::thread::Builder::new().name("weir-watch".into()).spawn(move || one.follow());
+        let thread = std::thread::Builder::new().name("weir-watch".into()).spawn(move || one.follow(view));
         (file, thread)
     };
-    let threads: Vec<_> = links.into_iter().map(start).collect();
+    let threads: Vec<_> = links.into_iter().zip(View::several(views, output)).map(start).collect();
     let wait = |(file, thread): (PathBuf, std::io::Result<JoinHandle<Followed>>)| {
         let ended = match thread {
             Ok(thread) => {
