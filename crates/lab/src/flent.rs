@@ -28,11 +28,7 @@ const SAID: &str = "said";
 const DATA: &str = ".flent.gz";
 /// Where programs of its tests come from that a system may lack.
 const PACKAGES: [(&str, &str); 4] = [
-    (
-        "netperf",
-        "install the package `netperf`, which Debian 12 has in the component non-free, or choose a test that needs none: \
-         `ping` (package `iputils-ping`)",
-    ),
+    ("netperf", "install the package `netperf`, which Debian 12 has in the component non-free"),
     (
         "Iperf",
         "install an iperf 2 that prints its help on standard error, where Flent looks; Debian 12's does not",

@@ -44,7 +44,7 @@ fn lab(test: &str, seconds: u32, out: &Path) -> (Option<i32>, Value) {
 
 #[test]
 fn a_test_of_flent_makes_the_traffic_and_its_data_is_among_the_results() {
-    let Some(out) = folder("ping", &["flent", "ping"]) else { return };
+    let Some(out) = folder("ping", &["flent", "ping", "netperf"]) else { return };
     let (code, told) = lab("ping", 3, &out);
     assert_eq!(code, Some(0), "{told}");
     assert!(told["flows"].as_array().unwrap().is_empty(), "{told}");

@@ -302,57 +302,6 @@ fn links_that_cannot_start_leave_the_others_alone_and_files_in_each_others_way_a
     assert!(error.contains("1.toml:3: key `ports.b`") && error.contains("0.toml"), "{error}");
 }
 
-/// On a terminal (made by `script`) each link has a line, and the keys say which is shown in full.
-#[test]
-fn several_links_have_a_live_view_together() {
-    let Some(_turn) = turn_beside_others() else { return };
-    if Command::new("script").arg("--version").output().is_err() {
-        return crate::skipping::skipped("`script` is not installed");
-    }
-    let pairs = Pairs::new(2);
-    (0..2).for_each(|number| pairs.write(number, "8Mbit/s"));
-    let program = env!("CARGO_BIN_EXE_weir");
-    let files = [0, 1].map(|number| pairs.file(number).display().to_string()).join("' '");
-    let line = format!("stty rows 24 cols 100; '{program}' run '{files}'; echo \"status=$?\"");
-    let mut command = Command::new("script");
-    command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm-256color");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = spawn_in(pairs.testbed.bottleneck(), command, &SpawnOptions::default()).unwrap();
-    let mut screen = child.child_mut().stdout.take().unwrap();
-    let mut keys = child.child_mut().stdin.take().unwrap();
-    let seen: Arc<std::sync::Mutex<String>> = Arc::default();
-    let kept = seen.clone();
-    let reader = std::thread::spawn(move || {
-        let mut bytes = [0; 4096];
-        while let Ok(count @ 1..) = screen.read(&mut bytes) {
-            kept.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
-        }
-    });
-    let shows = |text: &str| seen.lock().unwrap().contains(text);
-    until("the first link is shown in full", || shows("> a0 <-> b0"));
-    until("there is something to choose", || shows("another link (1 of 2)"));
-    let load = Load::begin(&pairs);
-    until("rates are shown", || shows("set point"));
-    keys.write_all(b"\x1b[B").unwrap();
-    until("the second is shown in full", || shows("> a1 <-> b1"));
-    // One that ends leaves the screen to the others.
-    let (code, told) = common::ctl_of("a0", &["drain"]);
-    assert_eq!(code, 0, "{told}");
-    until("the first has ended", || shows("ended"));
-    assert!(!shows("status="), "{}", seen.lock().unwrap());
-    drop(load);
-    keys.write_all(b"q").unwrap();
-    until("the program has ended", || shows("status=0"));
-    let status = child.wait_until(Instant::now() + PATIENCE).unwrap();
-    assert!(status.is_some_and(|status| status.success()));
-    reader.join().unwrap();
-    // What was said meanwhile, and the results of both, stand below the screen.
-    let seen = seen.lock().unwrap();
-    let (_, after) = seen.rsplit_once("\x1b[?1049l").unwrap();
-    assert!(after.contains("a0 <-> b0: drain by"), "{after}");
-    assert!(after.contains("a1 <-> b1") && seen.matches("\x1b[?1049h").count() == 1, "{after}");
-}
-
 /// Two links of a process on one loop, without a program around it.
 fn together(pairs: &Pairs) -> (Vec<Handle>, Vec<Ended>, Vec<Arc<AtomicBool>>, JoinHandle<()>) {
     let (opened, opening) = mpsc::channel();
