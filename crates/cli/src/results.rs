@@ -39,6 +39,9 @@ static PROBE: [u8; 64 << 10] = [0; 64 << 10];
 /// What is exported of a run for Flent, beside its files.
 pub const FLENT: &str = "run.flent.gz";
 
+/// The data file of a test of Flent that ran in a lab.
+pub const FLENT_TEST: &str = "test.flent.gz";
+
 /// What runs call their files, but for those with the name of a link or of a figure in them, and what a sweep
 /// keeps beside its tables.
 const RESULTS: &[&str] = &[
@@ -55,6 +58,7 @@ const RESULTS: &[&str] = &[
     "histograms.csv",
     "report.html",
     FLENT,
+    FLENT_TEST,
     "result.json",
     "scenario.toml",
     "summary.csv",

@@ -5,6 +5,7 @@ use crate::awake::Awake;
 use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::exclusive::exclusive;
+use crate::flent::{self, FlentTest};
 use crate::follow::{Follow, Looking, Playing};
 use crate::host;
 use crate::loop_thread::LoopThread;
@@ -66,6 +67,9 @@ pub struct Wanted {
     pub mode: Option<weir_dataplane::Mode>,
     /// Whether responsiveness is measured from the end of the warm-up on, by connections of its own.
     pub responsiveness: bool,
+    /// A test of Flent in place of the flows. Its load lasts as long as the scenario says of the run, which
+    /// ends when the test does.
+    pub flent: Option<FlentTest>,
 }
 
 /// The same, with somebody who may ask its packet loops for changes while it runs.
@@ -77,9 +81,12 @@ pub fn follow(
 ) -> Result<Recording> {
     supported::check(scenario)?;
     if Access::is_meant(scenario) {
+        let remedy = "leave it out, or choose a scenario with one link or links in a row";
         if wanted.responsiveness {
-            let remedy = "leave it out, or choose a scenario with one link or links in a row";
             return Err(Error::invalid("responsiveness is not measured in a lab of homes", remedy));
+        }
+        if wanted.flent.is_some() {
+            return Err(Error::invalid("a lab of homes has no place for a test of Flent", remedy));
         }
         return Access::of(scenario)?.record(scenario, wanted.mode, waiting, watch);
     }
@@ -103,6 +110,15 @@ pub fn follow(
 
 fn run_on(scenario: &Scenario, wanted: &Wanted, cores: &Cores, watch: &mut dyn Follow) -> Result<Recording> {
     let mode = wanted.mode;
+    let load = Duration::from_nanos(scenario.run.duration.as_nanos());
+    let mut longer = scenario.clone();
+    let (scenario, flows) = match wanted.flent {
+        Some(_) => {
+            longer.run.duration = flent::at_most(load).into();
+            (&longer, &[][..])
+        }
+        None => (scenario, &scenario.flows[..]),
+    };
     let chain = (!scenario.links.is_empty()).then(|| Chain::of(scenario)).transpose()?;
     let config = TestbedConfig {
         boxes: chain.as_ref().map_or(1, |chain| chain.places.len() as u32),
@@ -115,12 +131,12 @@ fn run_on(scenario: &Scenario, wanted: &Wanted, cores: &Cores, watch: &mut dyn F
         ..TestbedConfig::default()
     };
     let testbed = Testbed::new(config)?;
-    for group in scenario.flows.iter().filter(|g| g.udp_rate.is_none()) {
+    for group in flows.iter().filter(|g| g.udp_rate.is_none()) {
         testbed.require_congestion(&group.congestion)?;
     }
     let rtt = chain.as_ref().map_or(scenario.path.rtt, |chain| chain.rtt);
     let rtt = Duration::from_nanos(rtt.as_nanos());
-    let lead = lead_time(&scenario.flows, rtt) + SETTLE;
+    let lead = lead_time(flows, rtt) + SETTLE;
     let zero = Instant::now() + lead;
     let loops = match &chain {
         None => Loops::one(testbed.bottleneck(), setup(scenario, mode, cores, lead))?,
@@ -145,7 +161,9 @@ fn run_on(scenario: &Scenario, wanted: &Wanted, cores: &Cores, watch: &mut dyn F
         sender: end_host(),
         receiver: end_host(),
     };
-    let traffic = TrafficRun::start(&testbed, &scenario.flows, options)?;
+    let traffic = TrafficRun::start(&testbed, flows, options)?;
+    let start = |test| flent::Running::start(&testbed, &end_host(), test, load);
+    let flent = wanted.flent.as_ref().map(start).transpose()?;
     let instant = |after: weir_units::Duration| {
         let left_s = clock.seconds(clock.at(after)) - clock.seconds(clock.now());
         Instant::now() + Duration::from_secs_f64(left_s.max(0.0))
@@ -155,7 +173,7 @@ fn run_on(scenario: &Scenario, wanted: &Wanted, cores: &Cores, watch: &mut dyn F
     let responsiveness = wanted.responsiveness.then(start).transpose()?;
     let period = Duration::from_nanos(scenario.run.sample.as_nanos());
     let sampler = Sampler::start(&testbed, traffic.table(), SamplerConfig { clock: clock.clone(), period })?;
-    let run = Run { scenario, clock, loops, traffic, sampler, responsiveness };
+    let run = Run { scenario, clock, loops, traffic, flent, sampler, responsiveness };
     let mut recording = run.watch_and_finish(watch)?;
     recording.summary.warnings.extend(testbed.wire_losses()?.warning());
     testbed.close()?;
@@ -347,6 +365,7 @@ struct Run<'a> {
     clock: RunClock,
     loops: Loops,
     traffic: TrafficRun,
+    flent: Option<flent::Running>,
     sampler: Sampler,
     responsiveness: Option<Running>,
 }
@@ -357,7 +376,7 @@ impl Run<'_> {
         let mut recording = Recording { link_samples: vec![Vec::new(); links], ..Recording::default() };
         let length_s = self.scenario.run.duration.as_secs_f64();
         let end = self.clock.at(self.scenario.run.duration);
-        let mut interrupted = None;
+        let (mut interrupted, mut ended_s) = (None, None);
         while self.clock.now() < end && !self.loops.has_ended() {
             watch.pass(WATCH, &mut self.loops.playing(&[]));
             let first_event = recording.events.len();
@@ -371,17 +390,28 @@ impl Run<'_> {
                 interrupted = Some(t_s.max(0.0));
                 break;
             }
+            if self.flent.as_mut().is_some_and(flent::Running::has_ended) {
+                ended_s = Some(t_s);
+                break;
+            }
         }
         if interrupted.is_some() || self.loops.has_ended() {
             self.traffic.abort();
         }
-        self.finish(recording, interrupted)
+        self.finish(recording, interrupted, ended_s)
     }
 
-    fn finish(mut self, mut recording: Recording, interrupted: Option<f64>) -> Result<Recording> {
+    fn finish(
+        mut self,
+        mut recording: Recording,
+        interrupted: Option<f64>,
+        ended_s: Option<f64>,
+    ) -> Result<Recording> {
         let run = &self.scenario.run;
         let (warmup_s, length_s) = (run.warmup.as_secs_f64(), run.duration.as_secs_f64());
-        let end_s = interrupted.unwrap_or(length_s);
+        let end_s = interrupted.or(ended_s).unwrap_or(length_s);
+        let has_flent = self.flent.is_some();
+        self.flent.take().map(|flent| flent.finish(interrupted.is_some())).transpose()?;
         let responsiveness = self.responsiveness.take().map(Running::finish);
         // The loop goes on while iperf3 says goodbye through it.
         let flows: TrafficReport = self.traffic.finish();
@@ -424,7 +454,9 @@ impl Run<'_> {
         }
         recording.flow_samples = samples.samples;
         recording.flow_samples.retain(|row| row.t_s <= end_s + 1e-3);
-        self.scenario.note_flows(&mut recording.summary);
+        if !has_flent {
+            self.scenario.note_flows(&mut recording.summary);
+        }
         let unresponsive = recording.unresponsive();
         recording.summary.warnings.extend(unresponsive);
         Ok(recording)

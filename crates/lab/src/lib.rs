@@ -28,6 +28,7 @@ mod command;
 mod error;
 mod exclusive;
 pub mod experiment;
+pub mod flent;
 mod follow;
 pub mod host;
 mod loop_thread;

@@ -7,16 +7,18 @@ use crate::live::{About, Shown, View};
 use crate::log::{self, Entry};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::results::{
-    Planned, Side, add_comparison, describe, draft, policies_of, prepare_all, set_of_runs, write,
+    FLENT_TEST, Planned, Side, add_comparison, describe, draft, file_set, policies_of, prepare_all,
+    set_of_runs, write_as,
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use weir_config::{Document, Link, Scenario, nearest};
 use weir_dataplane::Mode;
 use weir_lab::access::Access;
+use weir_lab::flent::FlentTest;
 use weir_lab::{Follow, Playing, Wanted};
 use weir_measure::result::{LinkSample, Progress, Recording};
 use weir_report::{FileSet, table};
@@ -46,6 +48,13 @@ pub struct Arguments {
     /// link beside the scenario's flows, and probes go on these and on new ones, until both are stable.
     #[arg(long)]
     responsiveness: bool,
+    /// Let a test of Flent, such as `rrul`, make the traffic in place of the scenario's flows. Its client is
+    /// at the receiver, so that what it downloads passes the managed link; its load lasts for
+    /// `run.duration`, with 5 s before and after. The data file is `test.flent.gz` among the results. Needs
+    /// flent, and what its test does: rrul needs netperf. A way back without a rate is as fast as the
+    /// machine: `[[links]]` with one for each way bound both (data/scenarios/rrul.toml).
+    #[arg(long, value_name = "TEST", conflicts_with = "responsiveness")]
+    flent: Option<String>,
     /// Serve a page at this address, by default 127.0.0.1:9470: how the links stand, live, and the policy to
     /// be changed. `weir ctl page` prints where it is, with the token that changes take.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = weir_operate::page::ADDRESS, value_parser = listening)]
@@ -65,6 +74,7 @@ const EXAMPLES: &str = "Examples:
   sudo weir lab data/scenarios/demo.toml
   sudo weir lab data/scenarios/demo.toml data/scenarios/demo_codel.toml   one after the other, compared on one page
   sudo weir lab data/scenarios/demo.toml --set link.rate=200Mbit/s --out out/slow
+  sudo weir lab data/scenarios/rrul.toml --flent rrul    a test of Flent in place of the flows
   sudo weir lab data/scenarios/demo.toml --page     in the browser; `weir ctl policy target_max=5ms` changes it";
 
 /// How frames enter and leave the packet loop.
@@ -95,11 +105,12 @@ impl ModeChoice {
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let plan = draft(&arguments.scenarios, &arguments.set, &arguments.out, &[check])?;
+    arguments.flent.iter().try_for_each(|test| weir_lab::flent::check(test).map_err(Failure::input))?;
     prepare_all(&arguments.out, &plan)?;
     let addresses = (("--metrics", arguments.metrics.as_deref()), ("--page", arguments.page.as_deref()));
     let doors = Doors::open(addresses.0, addresses.1, false)?;
     let mut control = Control::new(doors, &arguments.set, HangUp::listen());
-    let wanted = Wanted { mode: arguments.mode.mode(), responsiveness: arguments.responsiveness };
+    let (mode, responsiveness) = (arguments.mode.mode(), arguments.responsiveness);
     let mut runs = Vec::new();
     for (number, planned) in plan.iter().enumerate() {
         if plan.len() > 1 {
@@ -107,12 +118,17 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             output.tell(&Entry::info("begin", line));
         }
         control.begin(planned)?;
+        let flent = arguments.flent.as_deref().map(Flent::new).transpose()?;
+        let wanted = Wanted { mode, responsiveness, flent: flent.as_ref().map(|flent| flent.0.clone()) };
         let mut recording = recorded(planned, &wanted, output, Some(&mut control))?;
         recording.summary.warnings.extend(control.changed());
+        recording.summary.warnings.extend(flent.as_ref().map(Flent::told));
         if plan.len() > 1 && runs.is_empty() {
             FileSet::withdraw(&arguments.out)?;
         }
-        write(&recording, &planned.scenario, &planned.folder)?;
+        let mut files = file_set(&planned.folder)?;
+        flent.map_or(Ok(()), |flent| flent.add_to(&mut files))?;
+        write_as(&recording.summary, &recording, &planned.scenario, files)?;
         runs.push((recording, &planned.scenario));
         if interrupted().load(Ordering::Relaxed) || control.is_draining() {
             break;
@@ -128,6 +144,46 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     report(&runs, &arguments.out, output);
     let was_interrupted = interrupted().load(Ordering::Relaxed) || control.is_draining();
     Ok(if was_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// A test of Flent for one run, whose folder goes when this is dropped.
+struct Flent(FlentTest);
+
+impl Flent {
+    fn new(name: &str) -> Result<Flent, Failure> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("weir-flent-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder).map_err(|error| {
+            Failure::Failed(format!(
+                "cannot make the folder {}: {error}. Remedy: remove it",
+                folder.display()
+            ))
+        })?;
+        Ok(Flent(FlentTest { name: name.into(), folder }))
+    }
+
+    /// What is to be known of the results.
+    fn told(&self) -> String {
+        format!(
+            "Flent's test `{}` made the traffic, and no flows of the scenario: {FLENT_TEST} has its data",
+            self.0.name
+        )
+    }
+
+    /// Adds its data to the results; one that was interrupted may have none.
+    fn add_to(&self, files: &mut FileSet) -> Result<(), Failure> {
+        match weir_lab::flent::data_file(&self.0.folder) {
+            Some(data) => Ok(files.add(FLENT_TEST, std::fs::read(data)?)?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Flent {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0.folder);
+    }
 }
 
 /// Refuses what only the simulator can do, before anything is run.

@@ -275,7 +275,6 @@ fn each_link_of_a_row_is_told_and_changes_by_its_name() {
         ("links.0.buffer=1s", "links.0.buffer"),
         ("links.first.delay=5ms", "links.0.delay"),
         ("links.second.rate=14Mbit/s", "links.1.rate"),
-        ("links.third.aqm.name=pie", "links.2.aqm.name"),
         ("flows.0.count=2", "flows.0.count"),
     ] {
         let (code, told) = lab.ctl(&["set", "links.first.policy.target_max=7ms", set]);

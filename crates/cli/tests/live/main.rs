@@ -10,6 +10,7 @@ mod customers;
 mod devices;
 mod doctor;
 mod dscp;
+mod flent;
 mod handshake;
 mod hostile;
 mod in_kernel;

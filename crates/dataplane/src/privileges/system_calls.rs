@@ -106,6 +106,8 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_gettid,
     libc::SYS_getpid,
     libc::SYS_getppid,
+    // Whether a live view may have the terminal.
+    libc::SYS_getpgid,
     libc::SYS_getuid,
     libc::SYS_geteuid,
     libc::SYS_getgid,
@@ -148,6 +150,7 @@ const ALLOWED: &[libc::c_long] = &[
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[libc::c_long] = &[
     libc::SYS_open,
+    libc::SYS_getpgrp,
     libc::SYS_stat,
     libc::SYS_lstat,
     libc::SYS_access,
