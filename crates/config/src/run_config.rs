@@ -190,8 +190,8 @@ section! {
         /// Whether the packet loop asks for a real-time scheduling class, where it has a core of its own.
         realtime: bool = or(true, Range::Any);
         /// What the packet loop does when there is nothing to do: "busy" looks again at once, for exact
-        /// timing at the price of a core; "sleep" waits, which several links in one process do unless they say
-        /// "busy".
+        /// timing at the price of a core; "sleep" waits, which several links in one process do unless they
+        /// say "busy".
         poll: Poll = or(Poll::Busy, Range::Any);
     }
 }

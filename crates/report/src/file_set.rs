@@ -111,8 +111,8 @@ impl FileSet {
         Ok(())
     }
 
-    /// Writes a file beside the set that is in a folder, which it belongs to from now on: it goes when another
-    /// set comes.
+    /// Writes a file beside the set that is in a folder, which it belongs to from now on: it goes when
+    /// another set comes.
     pub fn append(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
         let mut set = FileSet::new(folder);
         set.add(name, bytes)?;

@@ -90,7 +90,8 @@ fn scenario(asked: &WhatIf, values: &BTreeMap<String, String>) -> Result<Scenari
     );
     let mut document = Document::parse("what-if", &text).map_err(refused)?;
     let mut current = in_force(&asked.direction, values)?;
-    // Parameters are those of their algorithm, and of their discipline, which may have an algorithm of its own.
+    // Parameters are those of their algorithm, and of their discipline, which may have an algorithm of its
+    // own.
     let is_another = |key: &str| {
         let name = |value: &str| value.trim_matches('"').to_string();
         let of_force = current.iter().find(|(own, _)| own == key).map(|(_, value)| name(value));

@@ -89,6 +89,7 @@ fn measure(planned: &Run, progress: &dyn Progress) -> Result<Option<Noticed>, Er
     let (call, video) = (study.calls.first(), study.videos.first());
     let page =
         study.completions.iter().find(|c| c.kind == Kind::Page && c.group.is_none() && c.size.is_none());
+    let page = page.and_then(|page| page.time_ms.as_ref());
     let image = outcome.recording.summary.flows.iter().find(|flow| flow.group == IMAGE - 1);
     let percent = |share: f64| 100.0 * share;
     Ok(Some(Noticed {
@@ -100,8 +101,8 @@ fn measure(planned: &Run, progress: &dyn Progress) -> Result<Option<Noticed>, Er
         video_mbps: video.map_or(f64::NAN, |video| video.rate_bps / 1e6),
         still_percent: video.map_or(f64::NAN, |video| percent(video.stalled)),
         first_picture_s: video.map_or(f64::NAN, |video| video.startup_ms.mean / 1e3),
-        page_median_s: page.map_or(f64::NAN, |page| page.time_ms.p50 / 1e3),
-        page_p95_s: page.map_or(f64::NAN, |page| page.time_ms.p95 / 1e3),
+        page_median_s: page.map_or(f64::NAN, |times| times.p50 / 1e3),
+        page_p95_s: page.map_or(f64::NAN, |times| times.p95 / 1e3),
         image_s: image.and_then(|flow| flow.transfers).and_then(|t| t.mean_s).unwrap_or(f64::NAN),
     }))
 }
