@@ -539,3 +539,16 @@ fn a_full_configuration_prints_as_itself() {
     assert_eq!(c.a_to_b.link.buffer, Buffer::Bytes(Bytes::new(12_500_000)));
     assert_eq!(c.run.out.as_deref(), Some("results\\\"of\" today"));
 }
+
+#[test]
+fn a_value_that_an_axis_has_twice_is_refused() {
+    let text = |counts: &str| {
+        format!(
+            "title = \"x\"\nlink.rate = \"10Mbit/s\"\npath.rtt = \"20ms\"\naqm.name = \"gsp\"\nflows = [{{}}]\n\
+             run.duration = \"5s\"\n[sweep]\n\"flows.0.count\" = {counts}\n"
+        )
+    };
+    let told = Scenario::parse("x", &text("[1, 2, 1]")).unwrap_err().to_string();
+    assert!(told.contains("x:8") && told.contains("has \"1\" twice"), "{told}");
+    assert!(Scenario::parse("x", &text("[1, 2]")).is_ok());
+}

@@ -246,7 +246,8 @@ fn a_link_that_follows_a_trace_has_its_average_rate() {
     assert_eq!((network.links[0].rate, network.links[0].buffer), (scenario.rate(), Bytes::new(281_250)));
     assert_eq!(network.links[0].variation.trace().unwrap().period(), Duration::from_secs(60));
     // However many points, the file is read once and its content is shared.
-    let sweep = format!("{link}\n[sweep]\n\"flows.0.count\" = [{}]\n", vec!["1"; 2000].join(", "));
+    let counts: Vec<String> = (1..=2000).map(|count| count.to_string()).collect();
+    let sweep = format!("{link}\n[sweep]\n\"flows.0.count\" = [{}]\n", counts.join(", "));
     assert_eq!(one_link(&sweep, "{}").expand().len(), 2000);
 }
 
