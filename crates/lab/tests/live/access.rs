@@ -132,7 +132,7 @@ fn silent(attempt: &mut Attempt) {
     let nobody = "[sense]\nport = \"b\"\nmode = \"icmp\"\ntarget = \"192.0.2.9\"\nhold = \"500ms\"\nfall_back = \"1s\"\n";
     // What stands in the modem at the change drains at the difference of both rates, 3 Mbit/s.
     let lower = format!("{nobody}fall_back_rate = \"4Mbit/s\"\n");
-    let [stays, falls] = [nobody, &lower].map(|sense| upload_for(12, "asqm", sense));
+    let [stays, falls] = [nobody, &lower].map(|sense| upload_for(20, "asqm", sense));
     let ((stays_ms, _), (ping_ms, mbps)) = (told("rate stays", &stays), told("fall-back rate", &falls));
     attempt.end();
     attempt.within("median of the pings in ms at 16 Mbit/s", stays_ms, 500.0..);
