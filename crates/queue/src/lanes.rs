@@ -40,6 +40,13 @@ pub(crate) struct LaneParams {
     pub protection: bool,
 }
 
+impl LaneParams {
+    /// The delay above which each packet with ECT(1) is marked; [`Duration::MAX`] where none is.
+    pub fn marked_above(&self) -> Duration {
+        if self.l4s_threshold == Duration::ZERO { Duration::MAX } else { self.l4s_threshold }
+    }
+}
+
 /// One lane.
 #[derive(Clone, Copy, Default)]
 struct Lane {

@@ -159,6 +159,11 @@ impl<A: Aqm + Clone, T: Copy> FlowQueue<A, T> {
 impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
     /// The same with a guide.
     pub fn guided(params: &Params, aqm: A, guide: G, setup: &Setup) -> Self {
+        let lane = LaneParams {
+            buffer: params.nqb_buffer,
+            l4s_threshold: params.l4s_threshold,
+            protection: params.protection,
+        };
         let buckets = Buckets::new(params.flows, params.ways, setup.seed);
         let count = buckets.len();
         let hosts = HostKey::of(params).map(|key| {
@@ -197,14 +202,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> FlowQueue<A, T, G> {
             dice: SplitMix64::seed_from_u64(setup.seed),
             counters: Counters::default(),
             filters: params.ack_filter,
-            shallow: match params.l4s_threshold {
-                Duration::ZERO => Duration::MAX,
-                threshold => threshold,
-            },
-            lanes: params.nqb.then(|| {
-                let (buffer, l4s_threshold) = (params.nqb_buffer, params.l4s_threshold);
-                Lanes::new(count, LaneParams { buffer, l4s_threshold, protection: params.protection })
-            }),
+            shallow: lane.marked_above(),
+            lanes: params.nqb.then(|| Lanes::new(count, lane)),
         }
     }
 

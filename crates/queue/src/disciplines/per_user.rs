@@ -178,6 +178,11 @@ impl<A, T, G> PerUser<A, T, G> {
 impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     /// The same with a guide.
     pub fn guided(params: &Params, aqm: A, guide: G, setup: &Setup) -> Self {
+        let lane = LaneParams {
+            buffer: params.nqb_buffer,
+            l4s_threshold: params.l4s_threshold,
+            protection: params.protection,
+        };
         let count = params.users as usize + 1;
         // The last place is of those without one, who are no customers.
         let key = |at| if at + 1 == count { u32::MAX } else { 0 };
@@ -217,14 +222,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             user_counters: UserCounters::default(),
             dice: SplitMix64::seed_from_u64(setup.seed),
             counters: Counters::default(),
-            shallow: match params.l4s_threshold {
-                Duration::ZERO => Duration::MAX,
-                threshold => threshold,
-            },
-            lanes: params.nqb.then(|| {
-                let (buffer, l4s_threshold) = (params.nqb_buffer, params.l4s_threshold);
-                Lanes::new(count, LaneParams { buffer, l4s_threshold, protection: params.protection })
-            }),
+            shallow: lane.marked_above(),
+            lanes: params.nqb.then(|| Lanes::new(count, lane)),
         }
     }
 
