@@ -281,8 +281,7 @@ impl UserPlane {
     /// Something in a tunnel from another user-plane function (N9), for user equipment.
     #[inline(never)]
     fn downlink_tunnelled(&mut self, frame: Frame, tunnelled: Tunnelled, at: Time, io: &mut impl Io) {
-        let Tunnelled { from, host, gpdu, .. } = tunnelled;
-        if !self.ports[ACCESS].link.is_own_number(host) {
+        if !self.ports[ACCESS].link.is_own_number(tunnelled.host) {
             return self.refuse(frame, Cause::NotOurs, io);
         }
         let (start, end) = tunnelled.bounds();
@@ -292,24 +291,7 @@ impl UserPlane {
         if tunnelled.tos & 3 == 3 && inner.traffic_class & 3 != 3 {
             return self.mark_tunnelled(frame, tunnelled, inner.traffic_class & 3 != 0, at, io);
         }
-        let key = Key::new(&inner, false, false);
-        let hash = flow_hash::of_header(self.setup.seed, &inner, false);
-        let tunnel = (gpdu.teid, gpdu.container.map(|c| c.qfi), self.stations.mark(from));
-        let flow = Flow::new(&key, hash, inner.traffic_class, Some(tunnel));
-        let packet = Frame { len: inner.len, ..shorter(frame, start) };
-        let Header { traffic_class: tos, hops, .. } = inner;
-        let arrived = || Arrived { frame: packet, hash, tos, hops, at, port: CORE };
-        if let Some((session, rule)) = self.recall(&flow) {
-            if !self.express(session, rule, false, arrived(), (inner.is_v6, inner.destination), io) {
-                self.matched(session, rule, false, arrived(), io);
-            }
-            return;
-        }
-        match self.look_up(flow, packet, false, Some((gpdu, from)), false, io) {
-            Ok((session, rule)) => self.matched(session, rule, false, arrived(), io),
-            Err(NotMet::Refused(cause)) => self.refuse(frame, cause, io),
-            Err(NotMet::Nobody) => self.unknown_tunnel(frame, at, io),
-        }
+        self.decapsulated(frame, tunnelled, inner, false, at, io);
     }
 
     /// A packet for user equipment that came through congestion on N9 and does not say so (RFC 6040 section
@@ -334,27 +316,42 @@ impl UserPlane {
     /// What is rare reads the packet again, so that nothing of it need be kept in memory for that.
     #[inline(always)]
     fn uplink_of(&mut self, frame: Frame, tunnelled: Tunnelled, inner: Header, at: Time, io: &mut impl Io) {
-        let Tunnelled { from, host, gpdu, .. } = tunnelled;
-        if !self.ports[ACCESS].link.is_own_number(host) {
+        if !self.ports[ACCESS].link.is_own_number(tunnelled.host) {
             return self.refuse(frame, Cause::NotOurs, io);
         }
-        let key = Key::new(&inner, true, false);
-        let hash = flow_hash::of_header(self.setup.seed, &inner, true);
+        self.decapsulated(frame, tunnelled, inner, true, at, io);
+    }
+
+    /// What was in a tunnel to an address of this function, from user equipment or for it.
+    #[inline(always)]
+    fn decapsulated(
+        &mut self,
+        frame: Frame,
+        tunnelled: Tunnelled,
+        inner: Header,
+        is_uplink: bool,
+        at: Time,
+        io: &mut impl Io,
+    ) {
+        let Tunnelled { from, gpdu, .. } = tunnelled;
+        let port = if is_uplink { ACCESS } else { CORE };
+        let key = Key::new(&inner, is_uplink, false);
+        let hash = flow_hash::of_header(self.setup.seed, &inner, is_uplink);
         let tunnel = (gpdu.teid, gpdu.container.map(|c| c.qfi), self.stations.mark(from));
         let flow = Flow::new(&key, hash, inner.traffic_class, Some(tunnel));
         let packet = shorter(frame, tunnelled.bounds().0);
         let packet = Frame { len: inner.len, ..packet };
         let Header { traffic_class: tos, hops, .. } = inner;
         // Made where it is needed, so that none is in memory for most packets.
-        let arrived = || Arrived { frame: packet, hash, tos, hops, at, port: ACCESS };
+        let arrived = || Arrived { frame: packet, hash, tos, hops, at, port };
         if let Some((session, rule)) = self.recall(&flow) {
-            if !self.express(session, rule, true, arrived(), (inner.is_v6, inner.destination), io) {
-                self.matched(session, rule, true, arrived(), io);
+            if !self.express(session, rule, is_uplink, arrived(), (inner.is_v6, inner.destination), io) {
+                self.matched(session, rule, is_uplink, arrived(), io);
             }
             return;
         }
-        match self.look_up(flow, packet, true, Some((gpdu, from)), false, io) {
-            Ok((session, rule)) => self.matched(session, rule, true, arrived(), io),
+        match self.look_up(flow, packet, is_uplink, Some((gpdu, from)), false, io) {
+            Ok((session, rule)) => self.matched(session, rule, is_uplink, arrived(), io),
             Err(NotMet::Refused(cause)) => self.refuse(frame, cause, io),
             Err(NotMet::Nobody) => self.unknown_tunnel(frame, at, io),
         }
