@@ -18,6 +18,14 @@ section! {
         site: Option<String> = absent("it is held to no site's rate", such(NAME, |t: &String| name_allowed(t)));
         /// Most that passes the link for it.
         rate: Option<Rate> = absent("no limit of its own", within(SLOWEST, FASTEST));
+        /// What it is entitled to besides.
+        terms: Terms = Flat;
+    }
+}
+
+section! {
+    /// What a customer is entitled to beside its rates: of a scenario's link as of the plans of `weir run`.
+    pub struct Terms {
         /// What may pass at once after it used less than its rate. The rate sends it within `queue.idle`.
         burst: Bytes = or(Bytes::ZERO, within(Bytes::ZERO, Bytes::new(1_000_000_000)));
         /// The delay set point of its algorithm, where no `policy` moves that.
@@ -27,10 +35,13 @@ section! {
         );
         /// Its policy, where that is not the one of all.
         policy: OwnPolicy = Flat;
-        /// Whether its packets pass the algorithm by.
+        /// Whether its packets pass the algorithm by: they are neither marked nor dropped but for lack of
+        /// room.
         exempt: bool = or(false, Range::Any);
     }
 }
+
+impl Check for Terms {}
 
 section! {
     /// How the policy of a customer differs from that of its direction.

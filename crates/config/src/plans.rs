@@ -3,13 +3,13 @@
 mod csv;
 
 use crate::document::Document;
-use crate::entitlements::OwnPolicy;
+use crate::entitlements::Terms;
 use crate::errors::{Errors, Wrong};
 use crate::limits::{FASTEST, SLOWEST};
 use crate::problems::Problems;
 use crate::schema::{
-    Check, Flat, Here, OPTIONAL_TABLES, Printer, Range, Scalar, Section, absent, list, or, reference,
-    required, such, within,
+    Check, Flat, Here, OPTIONAL_TABLES, Printer, Scalar, Section, absent, list, reference, required, such,
+    within,
 };
 use crate::sense_config::parsed;
 use crate::tree::Node;
@@ -17,7 +17,7 @@ use crate::upf_config::LinkAddress;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
-use weir_units::{Bytes, Duration, Rate};
+use weir_units::{Bytes, Rate};
 
 /// Largest file of plans that is read.
 const MAX_BYTES: usize = 32 << 20;
@@ -130,19 +130,8 @@ section! {
         down: Option<Rate> = absent("no limit of its own", within(SLOWEST, FASTEST));
         /// Most of what comes from it.
         up: Option<Rate> = absent("no limit of its own", within(SLOWEST, FASTEST));
-        /// What it may send or get at once after it used less than its rate.
-        /// A rate sends it within `queue.idle` of the direction.
-        burst: Bytes = or(Bytes::ZERO, within(Bytes::ZERO, Bytes::new(1_000_000_000)));
-        /// The delay set point of its algorithm, where no `policy` moves that.
-        target: Option<Duration> = absent(
-            "that of all",
-            within(Duration::from_nanos(10_000), Duration::from_secs(10))
-        );
-        /// Its policy, where that is not the one of all.
-        policy: OwnPolicy = Flat;
-        /// Whether its packets pass the algorithm by: they are neither marked nor dropped but for lack of
-        /// room.
-        exempt: bool = or(false, Range::Any);
+        /// What it is entitled to besides.
+        terms: Terms = Flat;
     }
 }
 
@@ -210,7 +199,7 @@ impl Check for PlansFile {
                     );
                 }
             }
-            if customer.burst > Bytes::ZERO && customer.down.is_none() && customer.up.is_none() {
+            if customer.terms.burst > Bytes::ZERO && customer.down.is_none() && customer.up.is_none() {
                 wrong(
                     "burst",
                     "belongs to a rate, and there is none".into(),

@@ -221,7 +221,7 @@ impl Link {
                 wrong("site", format!("{} is no site", quoted(site)), format!("{meant}add it to `sites`"));
             }
             // Who is forgotten has no debt.
-            let refill = customer.rate.map(|rate| rate.time_for(customer.burst));
+            let refill = customer.rate.map(|rate| rate.time_for(customer.terms.burst));
             if let Some(time) = refill.filter(|time| *time > key.idle) {
                 wrong(
                     "burst",
@@ -232,15 +232,15 @@ impl Link {
                     "give a smaller one, or a longer `queue.idle`".into(),
                 );
             }
-            if customer.target.is_some() && self.policy.is_some() {
+            if customer.terms.target.is_some() && self.policy.is_some() {
                 let problem = "does not go with `policy`, which moves the set points of all";
                 let remedy = "remove one of the two, or say `target_max`";
                 wrong("target", problem.into(), remedy.into());
             }
             let (policy, aqm) = (self.policy.as_ref(), self.aqm.as_ref());
-            let polled = self.steering.polls().and(customer.policy.over(&PolicyConfig::default()));
+            let polled = self.steering.polls().and(customer.terms.policy.over(&PolicyConfig::default()));
             if let Some((key, problem, remedy)) =
-                customer.policy.wrong_in(policy, aqm, &self.queue, ("rate", customer.rate))
+                customer.terms.policy.wrong_in(policy, aqm, &self.queue, ("rate", customer.rate))
             {
                 wrong(key, problem, remedy);
             } else if polled.is_some() {

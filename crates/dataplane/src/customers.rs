@@ -95,12 +95,12 @@ impl PlanBook {
             let number = self.customers.of[&customer.name];
             customers[number as usize] = Plan {
                 rate: rate(customer),
-                burst: customer.burst,
+                burst: customer.terms.burst,
                 site: customer.site.as_ref().and_then(|site| self.sites.of.get(site).copied()),
-                target: customer.target,
-                is_exempt: customer.exempt,
+                target: customer.terms.target,
+                is_exempt: customer.terms.exempt,
             };
-            let own = policy.and_then(|policy| customer.policy.over(policy));
+            let own = policy.and_then(|policy| customer.terms.policy.over(policy));
             policies.extend(own.map(|own| (number, own.policy())));
             networks.extend(customer.address.iter().map(|network| (*network, number)));
             vlans.extend((!customer.vlan.is_empty()).then(|| (tags(customer.vlan.iter().copied()), number)));
@@ -178,7 +178,7 @@ fn check(config: &RunConfig, file: &PlansFile) -> Result<(), Vec<String>> {
                 ));
             }
             // Who is forgotten has no debt.
-            let refill = rate(customer).map(|rate| rate.time_for(customer.burst));
+            let refill = rate(customer).map(|rate| rate.time_for(customer.terms.burst));
             if let Some(time) = refill.filter(|time| *time > key.idle) {
                 wrong.push(format!(
                     "key `customers.{at}.burst`: is sent at the rate in {time}, and a user of {name} is forgotten after {}, \
@@ -186,7 +186,7 @@ fn check(config: &RunConfig, file: &PlansFile) -> Result<(), Vec<String>> {
                     key.idle
                 ));
             }
-            if customer.target.is_some() && channel.policy.is_some() {
+            if customer.terms.target.is_some() && channel.policy.is_some() {
                 wrong.push(format!(
                     "key `customers.{at}.target`: the policy of {name} moves the set points of all. Remedy: remove \
                      `{name}.policy`, or say `target_max` in its place"
@@ -195,7 +195,7 @@ fn check(config: &RunConfig, file: &PlansFile) -> Result<(), Vec<String>> {
             let (policy, aqm) = (channel.policy.as_ref(), channel.aqm.as_ref());
             if (policy.is_some() || !is_steered)
                 && let Some((key, problem, remedy)) =
-                    customer.policy.wrong_in(policy, aqm, &channel.queue, (word, rate(customer)))
+                    customer.terms.policy.wrong_in(policy, aqm, &channel.queue, (word, rate(customer)))
             {
                 wrong.push(format!("key `customers.{at}.{key}`: {problem} in {name}. Remedy: {remedy}"));
             }

@@ -79,12 +79,12 @@ fn plans(setup: &NetworkLink) -> Option<(Plans, Vec<Option<Policy>>)> {
         let named = |name: &String| setup.sites.iter().position(|site| site.name == *name);
         plans[customer.group as usize] = Plan {
             rate: customer.rate,
-            burst: customer.burst,
+            burst: customer.terms.burst,
             site: customer.site.as_ref().and_then(named).map(|site| site as u32),
-            target: customer.target,
-            is_exempt: customer.exempt,
+            target: customer.terms.target,
+            is_exempt: customer.terms.exempt,
         };
-        let own = setup.policy.as_ref().and_then(|policy| customer.policy.over(policy));
+        let own = setup.policy.as_ref().and_then(|policy| customer.terms.policy.over(policy));
         policies[customer.group as usize] = own.map(|own| own.policy());
     }
     let sites: Vec<Option<Rate>> = setup.sites.iter().map(|site| site.rate).collect();

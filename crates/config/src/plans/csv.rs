@@ -163,7 +163,7 @@ mod tests {
                     burst = \"100kB\"\nexempt = true\n[[customers]]\nname = \"b\"\naddress = [\"198.51.100.0/24\"]\n";
         assert_eq!(plans, PlansFile::parse("p.toml", text).unwrap());
         assert_eq!(
-            (plans.customers[0].down, plans.customers[0].burst),
+            (plans.customers[0].down, plans.customers[0].terms.burst),
             (Some(Rate::from_mbps(50)), Bytes::new(100_000))
         );
     }
