@@ -137,15 +137,19 @@ fn over_one_queue(algorithm: &str, mut wrong: Wrong) -> Wrong {
     wrong
 }
 
+/// Whether a parameter has another value than its default, which says nothing where it was written, as in a
+/// printed file.
+fn differs(info: &[ParamInfo], (name, value): &(&str, Value)) -> bool {
+    info.iter().any(|one| one.name == *name && one.default != *value)
+}
+
 /// Tells of a prefix where users are VLANs: addresses do not matter then.
 fn check_users(info: &[ParamInfo], settings: &Settings, here: &Here, p: &mut Problems) {
     if !settings.contains(&("vlan", Value::Flag(true))) {
         return;
     }
-    // A default that was written, as in a printed file, says nothing.
-    let differs = |(name, value): &(&str, Value)| info.iter().any(|i| i.name == *name && i.default != *value);
-    for (name, value) in settings.iter().filter(|(name, _)| name.starts_with("prefix")).filter(|s| differs(s))
-    {
+    let prefixes = settings.iter().filter(|(name, _)| name.starts_with("prefix"));
+    for (name, value) in prefixes.filter(|one| differs(info, one)) {
         let problem = format!("{value} does not go with `vlan`, by which a user is a VLAN and no address");
         here.wrong(p, name, problem, "remove one of the two");
     }
@@ -156,10 +160,8 @@ fn check_users(info: &[ParamInfo], settings: &Settings, here: &Here, p: &mut Pro
 fn check_lanes(info: &[ParamInfo], settings: &Settings, here: &Here, p: &mut Problems) {
     let is = |name, on| settings.contains(&(name, Value::Flag(on)));
     let has_lanes = settings.iter().any(|(name, _)| *name == "l4s_threshold");
-    // A default that was written, as in a printed file, says nothing.
     let room = settings.iter().find(|(name, _)| *name == "nqb_buffer");
-    let differs = |(name, value): &(&str, Value)| info.iter().any(|i| i.name == *name && i.default != *value);
-    if is("nqb", false) && room.is_some_and(differs) {
+    if is("nqb", false) && room.is_some_and(|room| differs(info, room)) {
         let problem = "is the room for packets of NQB, and without `nqb` there is none";
         here.wrong(p, "nqb_buffer", problem, "write `nqb = true` as well, or remove it");
     }
