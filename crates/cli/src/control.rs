@@ -539,6 +539,14 @@ pub fn refused(errors: weir_config::Errors) -> Refused {
     (422, Refusal { error: errors.to_string(), problems, needs_restart: false })
 }
 
+/// One thing that is wrong with what was asked for, with its key where it has one.
+fn wrong(key: Option<&str>, problem: String, remedy: &str) -> Refused {
+    let about = key.map_or(String::new(), |key| format!("key `{key}`: "));
+    let error = format!("{about}{problem}. Remedy: {remedy}");
+    let problem = Problem { key: key.map(String::from), line: None, problem, remedy: remedy.into() };
+    (422, Refusal { error, problems: vec![problem], needs_restart: false })
+}
+
 /// An entry for the log: who asked for what, and what came of it.
 fn told(who: &str, what: &'static str, answer: &Result<Applied, Refused>) -> Entry {
     let text = match answer {

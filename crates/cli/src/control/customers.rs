@@ -1,6 +1,6 @@
 //! Customers of a run: their plans, which are read again when somebody asks, and how each stands.
 
-use super::policy_status;
+use super::{policy_status, wrong};
 use crate::output::Failure;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,13 +26,6 @@ const POOR: f64 = 0.5;
 /// What keys of a single customer begin with, and which of them change while packets pass.
 pub const CUSTOMERS: &str = "customers.";
 const LIVE: [&str; 7] = ["down", "up", "burst", "target", "utilization_low", "target_max", "exempt"];
-
-/// Refuses a key of a customer.
-fn wrong(key: &str, problem: String, remedy: &str) -> Refused {
-    let error = format!("key `{key}`: {problem}. Remedy: {remedy}");
-    let problem = Problem { key: Some(key.into()), line: None, problem, remedy: remedy.into() };
-    (422, Refusal { error, problems: vec![problem], needs_restart: false })
-}
 
 /// Customers of a run, where it has some.
 pub struct Customers {
@@ -146,12 +139,12 @@ impl Customers {
                 let near = weir_config::nearest(name, names);
                 let near = near.map_or(String::new(), |near| format!("did you mean {near:?}? "));
                 let remedy = format!("{near}name a customer of {}", self.path.display());
-                return Err(wrong(&full, format!("{name:?} is no customer"), &remedy));
+                return Err(wrong(Some(&full), format!("{name:?} is no customer"), &remedy));
             };
             if !LIVE.contains(&own) {
                 let remedy =
                     format!("set one of {}, or change the file and `weir ctl reload`", LIVE.join(", "));
-                return Err(wrong(&full, format!("{own:?} does not change so"), &remedy));
+                return Err(wrong(Some(&full), format!("{own:?} does not change so"), &remedy));
             }
             let alone = |customer: &CustomerPlan| PlansFile {
                 sites: Vec::new(),
@@ -162,7 +155,7 @@ impl Customers {
                 let error = errors.iter().next();
                 let (problem, remedy) =
                     error.map_or_else(Default::default, |e| (e.problem.clone(), e.remedy.clone()));
-                wrong(&full, problem, &remedy)
+                wrong(Some(&full), problem, &remedy)
             })?;
             let shown = |file: &PlansFile| file.values().get(&format!("customers.0.{own}")).cloned();
             if before != after {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::{Document, Scenario};
-use weir_operate::{Configuration, Forecast, ForecastPoint, Problem, Refusal, WhatIf};
+use weir_operate::{Configuration, Forecast, ForecastPoint, Refusal, WhatIf};
 use weir_sim::batch::{Progress, simulate};
 
 /// Packets at most that are computed, of 1500 bytes: some seconds of a processor that nobody else wants.
@@ -33,9 +33,7 @@ impl Progress for Watch<'_> {
 }
 
 fn wrong(problem: impl Into<String>, remedy: &str) -> Refused {
-    let problem = Problem { problem: problem.into(), remedy: remedy.into(), ..Problem::default() };
-    let error = format!("{}. Remedy: {remedy}", problem.problem);
-    (422, Refusal { error, problems: vec![problem], needs_restart: false })
+    super::wrong(None, problem.into(), remedy)
 }
 
 /// The key of a scenario for a key of a direction; none where the simulator's link has nothing of it.
