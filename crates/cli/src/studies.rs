@@ -29,11 +29,11 @@ pub fn show<'a>(runs: impl Iterator<Item = (&'a Summary, &'a Study)> + Clone) ->
             };
             row.extend([c.kind.name().into(), of, c.completed.to_string()]);
             row.push(c.unfinished.map_or(String::new(), |n| n.to_string()));
-            let of_any = |value: Option<f64>| value.map_or("–".into(), |v| format!("{v:.2}"));
-            let (t, s) = (&c.time_ms, &c.slowdown);
-            let times: [fn(&Spread) -> f64; 4] = [|s| s.mean, |s| s.p50, |s| s.p95, |s| s.p99];
-            row.extend(times.map(|of| of_any(t.as_ref().map(of))));
-            row.extend([|s: &Spread| s.mean, |s: &Spread| s.p99].map(|of| of_any(s.as_ref().map(of))));
+            let of_any =
+                |spread: &Option<Spread>| spread.as_ref().map_or([(); 4].map(|()| "–".into()), numbers);
+            row.extend(of_any(&c.time_ms));
+            let [mean, _, _, p99] = of_any(&c.slowdown);
+            row.extend([mean, p99]);
             rows.push(row);
         }
     }

@@ -57,6 +57,17 @@ pub fn measured(summary: &Summary) -> Measured {
     row
 }
 
+/// What tables tell of a spread; missing where there is none.
+fn of_spread(spread: Option<&Spread>) -> [(&'static str, Value); 4] {
+    let value = |of: fn(&Spread) -> f64| Value::number(spread.map(of));
+    [
+        ("mean", value(|s| s.mean)),
+        ("p50", value(|s| s.p50)),
+        ("p95", value(|s| s.p95)),
+        ("p99", value(|s| s.p99)),
+    ]
+}
+
 /// The row of a run of the simulator, with what a study asks for. Completion times of all transfers are
 /// `transfer_...`, of pages `page_...`; those of one size, or of one group of flows, have its name in front.
 pub fn measured_with(summary: &Summary, study: &Study, objectives: &[Objective]) -> Measured {
@@ -72,20 +83,13 @@ pub fn measured_with(summary: &Summary, study: &Study, objectives: &[Objective])
         };
         row.push((format!("{name}s"), Value::Count(c.completed)));
         row.extend(c.unfinished.map(|n| (format!("{name}s_unfinished"), Value::Count(n))));
-        let all = |s: &Option<Spread>| {
-            let value = |of: fn(&Spread) -> f64| Value::number(s.as_ref().map(of));
-            let values = [value(|s| s.mean), value(|s| s.p50), value(|s| s.p95), value(|s| s.p99)];
-            ["mean", "p50", "p95", "p99"].into_iter().zip(values)
-        };
-        row.extend(all(&c.time_ms).map(|(which, ms)| (format!("{name}_{which}_ms"), ms)));
-        row.extend(all(&c.slowdown).map(|(which, x)| (format!("{name}_slowdown_{which}"), x)));
+        row.extend(of_spread(c.time_ms.as_ref()).map(|(which, ms)| (format!("{name}_{which}_ms"), ms)));
+        row.extend(of_spread(c.slowdown.as_ref()).map(|(which, x)| (format!("{name}_slowdown_{which}"), x)));
     }
     add_applications(&mut row, study);
     for g in &study.groups {
         let name = format!("{}flows.{}.delay", prefix(&g.link), g.group);
-        let d = &g.delay_ms;
-        let all = [("mean", d.mean), ("p50", d.p50), ("p95", d.p95), ("p99", d.p99)];
-        row.extend(all.map(|(which, ms)| (format!("{name}_{which}_ms"), Value::number(Some(ms)))));
+        row.extend(of_spread(Some(&g.delay_ms)).map(|(which, ms)| (format!("{name}_{which}_ms"), ms)));
     }
     for f in &study.fairness {
         let name = format!("{}fairness_{}s", prefix(&f.link), f.scale_s);
