@@ -82,6 +82,15 @@ fn plans(first: u32, second: u32, others: u32) -> String {
     table
 }
 
+/// A testbed whose receiver has the addresses of the customers c0 and c1.
+fn with_two_customers() -> Testbed {
+    let testbed = testbed();
+    for address in ["10.77.0.31/24", "10.77.0.32/24"] {
+        exec(testbed.receiver(), "ip", &["addr", "add", address, "dev", "rcv0"]);
+    }
+    testbed
+}
+
 /// Whether rates are what plans say, without headers, of which a packet of full size has less than 5 %.
 fn are(got: [f64; 2], due: [f64; 2]) -> bool {
     got.iter().zip(due).all(|(got, due)| (0.85 * due..1.01 * due).contains(got))
@@ -90,10 +99,7 @@ fn are(got: [f64; 2], due: [f64; 2]) -> bool {
 #[test]
 fn customers_below_a_site_hold_their_rates_and_plans_change_while_tcp_goes_on() {
     let Some(_turn) = turn() else { return };
-    let testbed = testbed();
-    for address in ["10.77.0.31/24", "10.77.0.32/24"] {
-        exec(testbed.receiver(), "ip", &["addr", "add", address, "dev", "rcv0"]);
-    }
+    let testbed = with_two_customers();
     let folder = Folder::new();
     let file = folder.path().join("plans.csv");
     // What the file is a link to lies where nothing else that is read does.
@@ -227,10 +233,7 @@ fn customers_below_a_site_hold_their_rates_and_plans_change_while_tcp_goes_on() 
 #[test]
 fn customers_are_held_to_policies_of_their_own_which_change_while_tcp_goes_on() {
     let Some(_turn) = turn() else { return };
-    let testbed = testbed();
-    for address in ["10.77.0.31/24", "10.77.0.32/24"] {
-        exec(testbed.receiver(), "ip", &["addr", "add", address, "dev", "rcv0"]);
-    }
+    let testbed = with_two_customers();
     let folder = Folder::new();
     let file = folder.path().join("plans.csv");
     let table = "name,address,down,target_max\nc0,10.77.0.31,20Mbit/s,1ms\nc1,10.77.0.32,20Mbit/s,\n";
