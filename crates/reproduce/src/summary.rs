@@ -19,6 +19,52 @@ struct Outcome {
     value: Value,
     claims: Vec<Claim>,
     code: Code,
+    /// Where the code has changed: what came of runs that were made again with today's.
+    again: Option<Again>,
+}
+
+/// Runs that were made a second time with the code of the working tree.
+#[derive(Debug, Default, PartialEq)]
+struct Again {
+    /// How many, of those that the results have too.
+    runs: usize,
+    /// How many of them gave every number as before.
+    same: usize,
+}
+
+impl Again {
+    /// Compares results with others of the same paper and arm. Nothing, if they have no run in common.
+    fn of<'a>(value: &Value, others: impl Iterator<Item = &'a Value>) -> Option<Again> {
+        let key = |value: &Value| (value["paper"].to_string(), arm(value).to_string());
+        let others = others.filter(|other| key(other) == key(value));
+        let runs: BTreeMap<String, &Value> = others.flat_map(of_each_case).collect();
+        let mut again = Again::default();
+        for (case, run) in of_each_case(value) {
+            let Some(other) = runs.get(&case) else { continue };
+            again.runs += 1;
+            again.same += usize::from(**other == *run);
+        }
+        (again.runs > 0).then_some(again)
+    }
+
+    fn told(&self, of: usize) -> String {
+        let Again { runs, same } = self;
+        match runs - same {
+            0 => format!(
+                "{runs} of its {of} runs were made again with the code of this tree: each gave the same numbers."
+            ),
+            other => format!(
+                "{runs} of its {of} runs were made again with the code of this tree: **{other} gave other numbers**."
+            ),
+        }
+    }
+}
+
+/// The runs of results, each with what tells it from all others.
+fn of_each_case(value: &Value) -> impl Iterator<Item = (String, &Value)> {
+    let timers = value["timers"].to_string();
+    let runs = value["runs"].as_array().into_iter().flatten();
+    runs.map(move |run| (format!("{timers} {} {}", case(run), number(run)), run))
 }
 
 /// What simulated results depend on, as folders of the repository: the simulator and the crates below it, the
@@ -102,12 +148,28 @@ fn git(tree: &Path, arguments: impl IntoIterator<Item = String>) -> Option<Strin
 }
 
 /// Makes the page of all results below a folder, in the order of their names. Each is told whether the code
-/// in the working tree of git around `tree` is that of its commit.
+/// in the working tree of git around `tree` is that of its commit. Where it is not, `repeated` may have some
+/// of the same runs again: those made with the code of that tree are compared, number by number.
 ///
 /// # Errors
 ///
-/// If the folder cannot be read, has no results, or one of them is damaged or does not say when it was made.
-pub fn page(root: &Path, tree: &Path) -> Result<String, Error> {
+/// If a folder cannot be read, has no results, or one of them is damaged or does not say when it was made.
+pub fn page(root: &Path, repeated: Option<&Path>, tree: &Path) -> Result<String, Error> {
+    let mut outcomes = read_all(root, tree)?;
+    let repeated = repeated.map(|folder| read_all(folder, tree)).transpose()?.unwrap_or_default();
+    for outcome in outcomes.iter_mut().filter(|outcome| matches!(outcome.code, Code::Changed(..))) {
+        let current = repeated.iter().filter(|other| other.code == Code::Unchanged);
+        outcome.again = Again::of(&outcome.value, current.map(|other| &other.value));
+    }
+    let mut out = String::from(HEAD);
+    totals(&outcomes, &mut out);
+    ages(&outcomes, tree, &mut out);
+    outcomes.iter().for_each(|outcome| section(outcome, &mut out));
+    Ok(out)
+}
+
+/// The results below a folder, in the order of their names.
+fn read_all(root: &Path, tree: &Path) -> Result<Vec<Outcome>, Error> {
     let mut found = Vec::new();
     find(root, &mut found)?;
     found.sort();
@@ -120,11 +182,7 @@ pub fn page(root: &Path, tree: &Path) -> Result<String, Error> {
             root.display()
         )));
     }
-    let mut out = String::from(HEAD);
-    totals(&outcomes, &mut out);
-    ages(&outcomes, tree, &mut out);
-    outcomes.iter().for_each(|outcome| section(outcome, &mut out));
-    Ok(out)
+    Ok(outcomes)
 }
 
 const HEAD: &str = "# Results of reproductions
@@ -171,7 +229,7 @@ fn read(root: &Path, file: &Path, tree: &Path) -> Result<Option<Outcome>, Error>
     let title = value["title"].as_str().unwrap_or("Results").to_string();
     let folder = folder.display().to_string();
     let code = Code::since(tree, &made.commit, arm(&value));
-    Ok(Some(Outcome { command: command(&value), folder, title, made, value, claims, code }))
+    Ok(Some(Outcome { command: command(&value), folder, title, made, value, claims, code, again: None }))
 }
 
 /// The arm that made results.
@@ -209,13 +267,20 @@ fn only_rate(value: &Value) -> Option<Rate> {
 /// What tells cases apart, in all papers.
 const CASE: [&str; 7] = ["case", "experiment", "figure", "series", "flows", "rate_bps", "title"];
 
+fn case(run: &Value) -> String {
+    CASE.map(|key| run[key].to_string()).join(" ")
+}
+
+/// Which of the runs of its case it is.
+fn number(run: &Value) -> u64 {
+    run["seed"].as_u64().or(run["run"].as_u64()).unwrap_or(0)
+}
+
 /// How many runs the cases have, in words: those of one case differ in nothing but their number.
 fn repetitions(value: &Value) -> String {
     let mut cases: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
     for run in value["runs"].as_array().into_iter().flatten() {
-        let case = CASE.map(|key| run[key].to_string()).join(" ");
-        let number = run["seed"].as_u64().or(run["run"].as_u64()).unwrap_or(0);
-        cases.entry(case).or_default().insert(number);
+        cases.entry(case(run)).or_default().insert(number(run));
     }
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     cases.values().for_each(|runs| *counts.entry(runs.len()).or_default() += 1);
@@ -265,13 +330,19 @@ fn ages(outcomes: &[Outcome], tree: &Path, out: &mut String) {
         );
         return;
     };
+    let is_alike = |outcome: &&Outcome| outcome.again.as_ref().is_some_and(|again| again.same == again.runs);
+    let alike = outcomes.iter().filter(is_alike).count();
     let count = |is_so: fn(&Code) -> bool| outcomes.iter().filter(|outcome| is_so(&outcome.code)).count();
     let _ = writeln!(
         out,
-        "Compared with the tree of commit {here}: of {} results the code is the same for {}, other for {}, and unknown for {}.\n",
+        "Compared with the tree of commit {here}: of {} results the code is the same for {}, other for {}{}, and unknown for {}.\n",
         outcomes.len(),
         count(|code| *code == Code::Unchanged),
         count(|code| matches!(code, Code::Changed(..))),
+        match alike {
+            0 => String::new(),
+            alike => format!(" (of which {alike} had some runs made again, all with the same numbers)"),
+        },
         count(|code| matches!(code, Code::Unknown(_))),
     );
 }
@@ -287,7 +358,7 @@ fn row(cells: impl IntoIterator<Item = String>, out: &mut String) {
 }
 
 fn section(outcome: &Outcome, out: &mut String) {
-    let Outcome { title, made, value, claims, command, folder, code } = outcome;
+    let Outcome { title, made, value, claims, command, folder, code, again } = outcome;
     let runs = repetitions(value);
     let _ = writeln!(out, "## {title}\n");
     let _ = writeln!(
@@ -296,6 +367,9 @@ fn section(outcome: &Outcome, out: &mut String) {
         made.date, made.commit, made.version, made.machine
     );
     let _ = writeln!(out, "{}\n", code.told());
+    if let Some(again) = again {
+        let _ = writeln!(out, "{}\n", again.told(of_each_case(value).count()));
+    }
     if made.commit.contains("changed") {
         out.push_str("**Changed tree**: the program was made from files that are in no commit.\n\n");
     }
@@ -378,7 +452,7 @@ mod tests {
         let write =
             |value: &Value| std::fs::write(folder.join("avq/result.json"), value.to_string()).unwrap();
         write(&result);
-        let page = page(&folder, &folder).expect("a page");
+        let page = page(&folder, None, &folder).expect("a page");
         for wanted in [
             "`weir reproduce avq --experiment 2 --timers 2001` (avq): 2026-11-23, commit abc1234, changed, version 0.1.0; 2 x EPYC; one \
              run of one case, 2 runs of one case.",
@@ -404,18 +478,18 @@ mod tests {
         // A run of its own beside them is no reproduction.
         std::fs::create_dir_all(folder.join("run")).unwrap();
         std::fs::write(folder.join("run/result.json"), "{}").unwrap();
-        assert!(super::page(&folder, &folder).is_ok());
+        assert!(super::page(&folder, None, &folder).is_ok());
         let mut old = result.clone();
         old.as_object_mut().expect("an object").remove("made");
         write(&old);
-        let Err(Error::Input(told)) = super::page(&folder, &folder) else {
+        let Err(Error::Input(told)) = super::page(&folder, None, &folder) else {
             panic!("it says nothing of its origin")
         };
         assert!(told.contains("result.json") && told.contains("does not say when"), "{told}");
         std::fs::write(folder.join("avq/result.json"), "{").unwrap();
-        assert!(super::page(&folder, &folder).is_err());
+        assert!(super::page(&folder, None, &folder).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
-        let Err(Error::Input(told)) = super::page(&folder, &folder) else {
+        let Err(Error::Input(told)) = super::page(&folder, None, &folder) else {
             panic!("there is no such folder")
         };
         assert!(told.contains("weir-summary"), "{told}");
@@ -493,19 +567,51 @@ mod tests {
             assert!(matches!(Code::since(&tree, unknown, "sim"), Code::Unknown(_)), "{unknown}");
         }
 
-        let result = json!({
-            "paper": "vaqm", "arm": "sim", "title": "vAQM",
-            "made": { "date": "2026-11-23", "commit": first, "version": "0.1.0", "machine": "2 x EPYC" },
-        });
+        let result = |commit: &str, runs: &[(u64, f64)]| {
+            let runs: Vec<Value> =
+                runs.iter().map(|(seed, lost)| json!({ "case": "a", "seed": seed, "lost": lost })).collect();
+            let made =
+                json!({ "date": "2026-11-23", "commit": commit, "version": "0.1.0", "machine": "2 x EPYC" });
+            json!({ "paper": "vaqm", "arm": "sim", "title": "vAQM", "made": made, "runs": runs }).to_string()
+        };
         let results = folder("ages");
-        std::fs::write(results.join("avq/result.json"), result.to_string()).unwrap();
-        let page = page(&results, &tree).expect("a page");
+        std::fs::write(results.join("avq/result.json"), result(&first, &[(0, 4.0), (1, 5.0), (2, 6.0)]))
+            .unwrap();
+        let page = |repeated: Option<&Path>| super::page(&results, repeated, &tree).expect("a page");
+        let only = page(None);
         for wanted in [
             format!("Compared with the tree of commit {second}: of 1 results the code is the same for 0, other for 1, and unknown for 0."),
             "**Older than the code**: 2 files that it depends on have changed since that commit, in crates/sim, data/scenarios.".into(),
         ] {
-            assert!(page.contains(&wanted), "{wanted:?} in {page}");
+            assert!(only.contains(&wanted), "{wanted:?} in {only}");
         }
-        [tree, results].iter().for_each(|folder| std::fs::remove_dir_all(folder).unwrap());
+        // Some of the runs again: with the code of the tree, and with that of before, which shows nothing.
+        let repeated = folder("again");
+        let again = |commit: &str, runs: &[(u64, f64)]| {
+            std::fs::write(repeated.join("avq/result.json"), result(commit, runs)).unwrap();
+            page(Some(&repeated))
+        };
+        let same = again(&second, &[(0, 4.0), (2, 6.0)]);
+        assert!(
+            same.contains(
+                "2 of its 3 runs were made again with the code of this tree: each gave the same numbers."
+            ),
+            "{same}"
+        );
+        assert!(
+            same.contains("other for 1 (of which 1 had some runs made again, all with the same numbers)"),
+            "{same}"
+        );
+        let other = again(&second, &[(0, 4.0), (1, 5.5), (7, 1.0)]);
+        assert!(
+            other.contains(
+                "2 of its 3 runs were made again with the code of this tree: **1 gave other numbers**."
+            ),
+            "{other}"
+        );
+        assert!(other.contains("other for 1, and"), "{other}");
+        assert_eq!(again(&first, &[(0, 4.0)]), only, "made with the code of before");
+        assert_eq!(again(&second, &[(7, 4.0)]), only, "no run of both");
+        [tree, results, repeated].iter().for_each(|folder| std::fs::remove_dir_all(folder).unwrap());
     }
 }

@@ -51,6 +51,10 @@ struct Summary {
     /// The folder that `--out` named when they were made.
     #[arg(value_name = "FOLDER", default_value = OUT)]
     folder: PathBuf,
+    /// Some of the same runs, made again with the code of that tree (`--out`, fewer seeds): where the code of
+    /// results has changed, the page tells of how many these gave the same numbers.
+    #[arg(long, value_name = "FOLDER")]
+    repeated: Option<PathBuf>,
     /// The file to write; otherwise the page is printed.
     #[arg(long, value_name = "FILE")]
     into: Option<PathBuf>,
@@ -220,8 +224,8 @@ fn choice<T: Sync>(choices: &'static [Choice<T>]) -> impl TypedValueParser<Value
 }
 
 /// Writes the page of what was made before.
-fn summarize(Summary { folder, into }: Summary, output: &Output) -> Done {
-    let page = summary::page(&folder, Path::new(".")).map_err(failure)?;
+fn summarize(Summary { folder, repeated, into }: Summary, output: &Output) -> Done {
+    let page = summary::page(&folder, repeated.as_deref(), Path::new(".")).map_err(failure)?;
     match into {
         Some(file) => {
             weir_report::write_atomic(&file, page.as_bytes()).map_err(|e| Failure::Failed(e.to_string()))?;
