@@ -24,6 +24,7 @@ use weir_config::{Channel, RunConfig};
 use weir_dataplane::{DirectionSetup, Mode, Setup};
 use weir_measure::result::{LinkSample, LinkSummary, Progress, SteeringEvent};
 use weir_units::Rate;
+use weir_wire::dscp::Dscp;
 use wires::{Wires, gateway_address};
 
 /// Lengths of bins of throughput.
@@ -49,14 +50,30 @@ pub struct Connection {
     pub pause: Option<Duration>,
 }
 
+/// Datagrams at equal distances between a home and the server, both ways: each is sent back at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Code point of all of them.
+    pub dscp: Dscp,
+    /// Bytes in a datagram, 8 at least.
+    pub payload: usize,
+    /// Time from one to the next.
+    pub every: Duration,
+}
+
 /// A home behind its modem.
 #[derive(Clone, Debug)]
 pub struct Home {
     /// Configuration of its limiter, as for `weir run`; the link is `a_to_b`, and modem and head end are at
     /// port `b`.
     pub limiter: RunConfig,
+    /// Whether packets of the class EF pass the limiter in a lane of their own, as they do in any case where
+    /// it probes.
+    pub expedites: bool,
     /// Its connections.
     pub connections: Vec<Connection>,
+    /// Its calls.
+    pub calls: Vec<Call>,
 }
 
 /// What is run.
@@ -87,6 +104,8 @@ pub struct ModemResult {
     pub bins_bps: Vec<f64>,
     /// Round trips of pings beside the transfers, in milliseconds.
     pub pings_ms: Vec<f64>,
+    /// Round trips of the datagrams of each call, in milliseconds.
+    pub calls_ms: Vec<Vec<f64>>,
     /// Its connections, in order.
     pub connections: Vec<ConnectionResult>,
     /// The limiter's link.
@@ -198,6 +217,8 @@ fn measure(
         result.bins_bps = bins(&counts, home);
         result.connections = connections(&counts, home, config.homes[home].connections.len());
         result.pings_ms = traffic.pings(home, from, end);
+        let calls = 0..config.homes[home].calls.len();
+        result.calls_ms = calls.map(|call| traffic.call(home, call, from, end)).collect();
     }
     results
 }
@@ -256,7 +277,8 @@ fn delay(config: &AccessConfig) -> Setup {
 }
 
 fn limiter(config: &AccessConfig, home: u32) -> Setup {
-    let RunConfig { a_to_b, b_to_a, mut sense, .. } = config.homes[home as usize].limiter.clone();
+    let Home { limiter, expedites, .. } = &config.homes[home as usize];
+    let RunConfig { a_to_b, b_to_a, mut sense, .. } = limiter.clone();
     let (there, back) = match config.way {
         Way::Upload => ("upload", "download"),
         Way::Download => ("download", "upload"),
@@ -265,6 +287,7 @@ fn limiter(config: &AccessConfig, home: u32) -> Setup {
         // Data comes from the server, whose address does not lead back through this limiter.
         sense.address = sense.address.or_else(|| gateway_address(home).parse().ok());
     }
-    let managed = DirectionSetup { expedites: !sense.is_empty(), ..DirectionSetup::new(there, a_to_b) };
+    let expedites = *expedites || !sense.is_empty();
+    let managed = DirectionSetup { expedites, ..DirectionSetup::new(there, a_to_b) };
     Setup { sense, ..setup([managed, DirectionSetup::new(back, b_to_a)], config) }
 }

@@ -169,7 +169,7 @@ struct Asqm {
     #[arg(long, value_parser = choice(&asqm::ARMS), default_value = "sim")]
     arm: &'static Choice<Arm>,
     /// A short form: one run of 20 s, upload only, one round-trip time; in the lab one modem, CoDel and ASQM
-    /// at peak, whatever the figure.
+    /// at peak, whatever the figure, and with a call of class EF where it is "sweep" or "all".
     #[arg(long)]
     quick: bool,
     /// Limiters that borrow, as in the paper (HTB: 8 Mbit/s committed, 16 with what is borrowed), instead of

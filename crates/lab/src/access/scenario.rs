@@ -1,17 +1,23 @@
 //! Which networks of links the lab can make: access networks of homes with modems.
 
-use super::{AccessConfig, Connection, Home, ModemResult, Way, run};
+use super::{AccessConfig, Call, Connection, ConnectionResult, Home, ModemResult, Way, run};
 use crate::error::{Error, Result};
 use crate::follow::{Follow, Playing};
 use std::ops::ControlFlow;
 use std::time::Duration;
-use weir_config::{AqmConfig, Arm, Channel, FlowGroup, Link, Rtt, RunConfig, Scenario, SenseConfig, Traffic};
+use weir_config::{
+    AqmConfig, Arm, Channel, Class, Datagrams, FlowGroup, Link, Rtt, RunConfig, Scenario, SenseConfig,
+    Timing, Traffic,
+};
 use weir_dataplane::Mode;
 use weir_measure::result::{FlowSummary, Progress, Recording, Summary, Transfers};
 use weir_units::{Bytes, Rate};
+use weir_wire::dscp::Dscp;
 
 /// Full frame of Ethernet without its check sequence: FIFOs below IP count packets.
 const FRAME: Bytes = Bytes::new(1514);
+/// Payload of UDP that fits into an IPv4 packet of 1500 bytes.
+const CALL_MAX: Bytes = Bytes::new(1472);
 
 /// What the lab makes of a scenario with `[[links]]`.
 #[derive(Debug)]
@@ -20,10 +26,30 @@ pub struct Access {
     pub config: AccessConfig,
     /// Names of the limiters, by home.
     limiters: Vec<String>,
-    /// Of each flow of the scenario: its table, and its home and number there.
-    flows: Vec<(u32, usize, usize)>,
+    /// The flows of the scenario.
+    flows: Vec<Flow>,
     /// Links that are wires in the lab.
     wires: Vec<String>,
+}
+
+/// A flow of the scenario: its table, its home, and which of its connections or calls it is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Flow {
+    group: u32,
+    home: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Connection(usize),
+    Call(usize),
+}
+
+/// What a `[[flows]]` table asks for.
+enum Asked {
+    Connection(Connection),
+    Call(Call),
 }
 
 fn refused(what: impl Into<String>) -> Error {
@@ -135,12 +161,21 @@ impl Access {
             let Some(home) = home else {
                 return Err(refused(format!("`flows.{number}` is not between a home and the server")));
             };
-            let connection = connection(group)
+            let asked = asked(group)
                 .map_err(|key| refused(format!("the lab of modems does not know `flows.{number}.{key}`")))?;
             for _ in 0..group.count {
-                let connections = &mut self.config.homes[home].connections;
-                self.flows.push((number as u32, home, connections.len()));
-                connections.push(connection.clone());
+                let Home { connections, calls, .. } = &mut self.config.homes[home];
+                let kind = match &asked {
+                    Asked::Connection(connection) => {
+                        connections.push(connection.clone());
+                        Kind::Connection(connections.len() - 1)
+                    }
+                    Asked::Call(call) => {
+                        calls.push(*call);
+                        Kind::Call(calls.len() - 1)
+                    }
+                };
+                self.flows.push(Flow { group: number as u32, home, kind });
             }
         }
         Ok(())
@@ -201,8 +236,12 @@ impl Access {
     }
 
     fn flows(&self, scenario: &Scenario, homes: &[ModemResult], measured_s: f64) -> Vec<FlowSummary> {
-        let flow = |(id, (group, home, number)): (usize, &(u32, usize, usize))| {
-            let sent = &homes[*home].connections[*number];
+        let flow = |(id, Flow { group, home, kind }): (usize, &Flow)| {
+            let (asked, found) = (&self.config.homes[*home], &homes[*home]);
+            let (sent, size) = match *kind {
+                Kind::Connection(n) => (found.connections[n], asked.connections[n].size),
+                Kind::Call(n) => (answered(&asked.calls[n], &found.calls_ms[n]), None),
+            };
             FlowSummary {
                 id: id as u32,
                 group: *group,
@@ -211,7 +250,7 @@ impl Access {
                 goodput_bps: sent.bytes as f64 * 8.0 / measured_s.max(1e-9),
                 retransmits: sent.retransmits,
                 rtt_ms: sent.rtt_ms,
-                transfers: self.config.homes[*home].connections[*number].size.map(|_| Transfers {
+                transfers: size.map(|_| Transfers {
                     completed: sent.completed as u32,
                     mean_s: (sent.completed > 0).then(|| sent.busy_s / sent.completed as f64),
                 }),
@@ -270,7 +309,7 @@ fn home(modem: &Modem) -> Result<Home> {
     };
     let limiter =
         RunConfig { a_to_b, sense: usual.sense.iter().cloned().filter_map(sensing).collect(), ..usual };
-    Ok(Home { limiter, connections: Vec::new() })
+    Ok(Home { limiter, expedites: modem.limiter.expedite, connections: Vec::new(), calls: Vec::new() })
 }
 
 /// Full frames that fit into the FIFO.
@@ -288,23 +327,51 @@ fn round_trip(scenario: &Scenario) -> Result<weir_units::Duration> {
     }
 }
 
-/// A connection, or the key that the lab of modems does not play.
-fn connection(group: &FlowGroup) -> std::result::Result<Connection, String> {
-    if let Some(key) = group.unplayed(Arm::Modems).into_iter().next() {
+/// What came of a call: the datagrams that came back.
+fn answered(call: &Call, round_trips_ms: &[f64]) -> ConnectionResult {
+    let count = round_trips_ms.len();
+    ConnectionResult {
+        bytes: (count * call.payload) as u64,
+        rtt_ms: round_trips_ms.iter().sum::<f64>() / count.max(1) as f64,
+        ..ConnectionResult::default()
+    }
+}
+
+/// A connection or a call, or the key that the lab of modems does not play.
+fn asked(group: &FlowGroup) -> std::result::Result<Asked, String> {
+    let traffic = group.traffic();
+    let is_call = matches!(traffic, Traffic::Unresponsive(_));
+    // Datagrams have no congestion control, which `congestion` says too.
+    let mut unplayed =
+        group.unplayed(Arm::Modems).into_iter().filter(|key| !(is_call && key == "congestion"));
+    if let Some(key) = unplayed.next() {
         return Err(key);
+    }
+    let dscp = match group.class {
+        Class::Assured => Dscp::DEFAULT,
+        Class::Expedited => Dscp::EXPEDITED,
+        Class::NonQueueBuilding => Dscp::NQB,
+    };
+    if let Traffic::Unresponsive(Datagrams { rate, payload, timing: Timing::Cbr }) = traffic {
+        let payload = payload.unwrap_or(CALL_MAX);
+        let every = Duration::from_nanos(rate.time_for(payload).as_nanos());
+        return Ok(Asked::Call(Call { dscp, payload: payload.get() as usize, every }));
+    }
+    if dscp != Dscp::DEFAULT {
+        return Err("class".into());
     }
     // The kernels there keep the threshold of slow start, so that it has to be asked for.
     if !group.host.ssthresh_saved {
         return Err("ssthresh_saved".into());
     }
     let nanos = |d: weir_units::Duration| Duration::from_nanos(d.as_nanos());
-    match group.traffic() {
+    Ok(Asked::Connection(match traffic {
         Traffic::Transfers { size, pause, .. } => {
-            Ok(Connection { size: Some(size.get()), pause: pause.map(nanos) })
+            Connection { size: Some(size.get()), pause: pause.map(nanos) }
         }
         // The keys of all other traffic are none that this arm plays.
-        _ => Ok(Connection { size: None, pause: None }),
-    }
+        _ => Connection { size: None, pause: None },
+    }))
 }
 
 #[cfg(test)]
@@ -327,7 +394,8 @@ mod tests {
             assert_eq!((config.way, config.shared, config.fifo), (way, Rate::from_mbps(48), 1000));
             assert_eq!((config.rtt, config.duration), (Duration::from_millis(100), Duration::from_secs(120)));
             assert_eq!((limiters[0].as_str(), limiters.len(), wires.len()), (first, 3, 8));
-            assert_eq!((flows.len(), flows[6], flows[10]), (30, (2, 0, 6), (3, 1, 0)));
+            let flow = |group, home, n| Flow { group, home, kind: Kind::Connection(n) };
+            assert_eq!((flows.len(), flows[6], flows[10]), (30, flow(2, 0, 6), flow(3, 1, 0)));
             for home in &config.homes {
                 let sizes: Vec<_> = home.connections.iter().map(|c| c.size).collect();
                 let [file, page] = [Some(5_000_000), Some(700_000)];
@@ -338,6 +406,23 @@ mod tests {
                 assert_eq!(limiter.sense.first().map(|sense| sense.every), Some(4));
             }
         }
+    }
+
+    const CALL: &str = "\n[[flows]]\nfrom = \"home2\"\nto = \"cdn\"\nrtt = \"100ms\"\nclass = \"ef\"\n\
+                        udp_rate = \"80kbit/s\"\npacket = \"172B\"\n";
+
+    #[test]
+    fn datagrams_at_a_rate_are_calls_of_their_class() {
+        let Access { config, flows, .. } = read(&format!("{UPLOAD}{CALL}")).unwrap();
+        assert_eq!(flows[30], Flow { group: 9, home: 1, kind: Kind::Call(0) });
+        let [without, home] = [&config.homes[0], &config.homes[1]];
+        assert_eq!((without.calls.len(), home.connections.len(), home.expedites), (0, 10, true));
+        let Call { dscp, payload, every } = home.calls[0];
+        assert_eq!((dscp, payload, every), (Dscp::EXPEDITED, 172, Duration::from_micros(17_200)));
+        let answered = answered(&home.calls[0], &[100.0, 300.0]);
+        assert_eq!((answered.bytes, answered.rtt_ms), (344, 200.0));
+        let poisson = read(&format!("{UPLOAD}{CALL}udp_pattern = \"poisson\"\n")).unwrap_err().to_string();
+        assert!(poisson.contains("`flows.9.udp_pattern`"), "{poisson}");
     }
 
     #[test]
@@ -354,6 +439,7 @@ mod tests {
             ("ssthresh_saved = true", "", "`flows.0.ssthresh_saved`"),
             ("ssthresh_saved = true", "ssthresh_saved = true\nhystart = false", "`flows.0.hystart`"),
             ("start_spread = \"2s\"", "start = \"2s\"", "`flows.0.start`"),
+            ("start_spread = \"2s\"", "class = \"ef\"", "`flows.0.class`"),
             ("pause = \"0s\"", "every = \"1s\"", "`flows.0.every`"),
         ] {
             let told = told(from, to);
