@@ -23,6 +23,7 @@ use traffic::Traffic;
 use weir_config::{Channel, RunConfig};
 use weir_dataplane::{DirectionSetup, Mode, Setup};
 use weir_measure::result::{LinkSample, LinkSummary, Progress, SteeringEvent};
+use weir_queue::Class;
 use weir_units::Rate;
 use weir_wire::dscp::Dscp;
 use wires::{Wires, gateway_address};
@@ -67,6 +68,9 @@ pub struct Home {
     /// Configuration of its limiter, as for `weir run`; the link is `a_to_b`, and modem and head end are at
     /// port `b`.
     pub limiter: RunConfig,
+    /// The rate that its limiter has whatever the others send, where limiters borrow: the rate in `limiter`
+    /// is then the most that it has with what it borrows.
+    pub committed: Option<Rate>,
     /// Whether packets of the class EF pass the limiter in a lane of their own, as they do in any case where
     /// it probes.
     pub expedites: bool,
@@ -87,6 +91,8 @@ pub struct AccessConfig {
     pub mode: Option<Mode>,
     /// Rate of the link that the modems share, by frames.
     pub shared: Rate,
+    /// Rate from which limiters borrow.
+    pub lent: Rate,
     /// Packets that a modem's FIFO holds.
     pub fifo: u32,
     /// Round-trip time without queues.
@@ -155,9 +161,10 @@ pub fn run(
     netns::clean_stale()?;
     let wires = Wires::new(modems, config.way, config.shared, config.fifo)?;
     let delay = LoopThread::start(&wires.delay, delay(config))?;
-    let limiters = wires.limiters.iter().zip(0..);
-    let limiters = limiters.map(|(namespace, home)| LoopThread::start(namespace, limiter(config, home)));
-    let mut limiters: Vec<LoopThread> = limiters.collect::<Result<_>>()?;
+    let mut limiters = Vec::new();
+    for ((namespace, home), class) in wires.limiters.iter().zip(0..).zip(classes(config)) {
+        limiters.push(LoopThread::start(namespace, limiter(config, home, class))?);
+    }
     let traffic = Traffic::start(&wires, config)?;
     let mut results = measure(config, &traffic, &mut limiters, watch);
     let connections = traffic.finish();
@@ -276,7 +283,16 @@ fn delay(config: &AccessConfig) -> Setup {
     setup(["up", "down"].map(|name| DirectionSetup::new(name, half.clone())), config)
 }
 
-fn limiter(config: &AccessConfig, home: u32) -> Setup {
+/// The class of each limiter, of those that borrow from each other.
+fn classes(config: &AccessConfig) -> Vec<Option<Class>> {
+    let rates = |home: &Home| Some((home.committed?, home.limiter.a_to_b.link.rate?));
+    let of: Vec<Option<(Rate, Rate)>> = config.homes.iter().map(rates).collect();
+    let borrowing: Vec<(Rate, Rate)> = of.iter().copied().flatten().collect();
+    let mut classes = Class::siblings(config.lent, &borrowing).into_iter();
+    of.iter().map(|rates| rates.and_then(|_| classes.next())).collect()
+}
+
+fn limiter(config: &AccessConfig, home: u32, class: Option<Class>) -> Setup {
     let Home { limiter, expedites, .. } = &config.homes[home as usize];
     let RunConfig { a_to_b, b_to_a, mut sense, .. } = limiter.clone();
     let (there, back) = match config.way {
@@ -288,6 +304,6 @@ fn limiter(config: &AccessConfig, home: u32) -> Setup {
         sense.address = sense.address.or_else(|| gateway_address(home).parse().ok());
     }
     let expedites = *expedites || !sense.is_empty();
-    let managed = DirectionSetup { expedites, ..DirectionSetup::new(there, a_to_b) };
+    let managed = DirectionSetup { expedites, class, ..DirectionSetup::new(there, a_to_b) };
     Setup { sense, ..setup([managed, DirectionSetup::new(back, b_to_a)], config) }
 }

@@ -173,7 +173,7 @@ struct Asqm {
     #[arg(long)]
     quick: bool,
     /// Limiters that borrow, as in the paper (HTB: 8 Mbit/s committed, 16 with what is borrowed), instead of
-    /// links of 16 Mbit/s. In the simulator.
+    /// links of 16 Mbit/s.
     #[arg(long)]
     borrow: bool,
     /// How often each run is made, with other random numbers each time; otherwise 5, and 1 in the short form

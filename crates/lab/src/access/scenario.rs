@@ -6,8 +6,8 @@ use crate::follow::{Follow, Playing};
 use std::ops::ControlFlow;
 use std::time::Duration;
 use weir_config::{
-    AqmConfig, Arm, Channel, Class, Datagrams, FlowGroup, Link, Rtt, RunConfig, Scenario, SenseConfig,
-    Timing, Traffic,
+    AqmConfig, Arm, Channel, Class, Datagrams, FlowGroup, Link, LinkConfig, Rtt, RunConfig, Scenario,
+    SenseConfig, Timing, Traffic,
 };
 use weir_dataplane::Mode;
 use weir_measure::result::{FlowSummary, Progress, Recording, Summary, Transfers};
@@ -133,6 +133,7 @@ impl Access {
                 mode: None,
                 homes: modems.iter().map(home).collect::<Result<_>>()?,
                 shared: first.fifo.shape.rate.unwrap_or(Rate::ZERO),
+                lent: first.limiter.shape.rate.unwrap_or(Rate::ZERO),
                 fifo: packets(first.fifo)?,
                 rtt: nanos(round_trip(scenario)?),
                 duration: nanos(scenario.run.duration),
@@ -270,6 +271,7 @@ fn modems(scenario: &Scenario) -> Result<Vec<Modem<'_>>> {
         };
         let probed = limiter.sense.as_ref().is_none_or(|sense| sense.at == fifo.to);
         let plain = limiter.variation.changed().is_empty() && fifo.variation.changed().is_empty();
+        let plain = plain && fifo.committed.is_none();
         if !probed || !plain || limiter.shape.rate.is_none() {
             let what =
                 format!("`{}` is no limiter of constant rate that is sensed to `{}`", limiter.name, fifo.to);
@@ -283,14 +285,24 @@ fn modems(scenario: &Scenario) -> Result<Vec<Modem<'_>>> {
         if members != modems.len() || modems.iter().any(|modem| modem.fifo.medium != *medium) {
             return Err(refused("the links behind the limiters are not all those of one `medium`"));
         }
+        // Limiters borrow from each other, or each has a link of its own.
+        let lender = &first.limiter.medium;
+        let members = scenario.links.iter().filter(|link| lender.is_some() && link.medium == *lender).count();
+        let agree =
+            |m: &Modem| m.limiter.medium == *lender && m.limiter.committed.is_some() == lender.is_some();
+        if !modems.iter().all(agree) || lender.is_some() && members != modems.len() {
+            return Err(refused("the limiters are not all the links of one `medium` with `committed` rates"));
+        }
     }
     Ok(modems)
 }
 
 fn home(modem: &Modem) -> Result<Home> {
-    let Link { shape, queue, aqm, policy, sense, .. } = modem.limiter;
+    let Link { shape, queue, aqm, policy, sense, committed, .. } = modem.limiter;
+    // The rate of a class is that of all together.
+    let link = LinkConfig { rate: Some(modem.limiter.queue_rate()), ..shape.clone() };
     let a_to_b = Channel {
-        link: shape.clone(),
+        link,
         queue: queue.clone(),
         aqm: aqm.clone(),
         policy: policy.clone(),
@@ -309,7 +321,13 @@ fn home(modem: &Modem) -> Result<Home> {
     };
     let limiter =
         RunConfig { a_to_b, sense: usual.sense.iter().cloned().filter_map(sensing).collect(), ..usual };
-    Ok(Home { limiter, expedites: modem.limiter.expedite, connections: Vec::new(), calls: Vec::new() })
+    Ok(Home {
+        limiter,
+        committed: *committed,
+        expedites: modem.limiter.expedite,
+        connections: Vec::new(),
+        calls: Vec::new(),
+    })
 }
 
 /// Full frames that fit into the FIFO.
@@ -423,6 +441,35 @@ mod tests {
         assert_eq!((answered.bytes, answered.rtt_ms), (344, 200.0));
         let poisson = read(&format!("{UPLOAD}{CALL}udp_pattern = \"poisson\"\n")).unwrap_err().to_string();
         assert!(poisson.contains("`flows.9.udp_pattern`"), "{poisson}");
+    }
+
+    /// The limiters of `UPLOAD` as classes of a shaper.
+    fn borrowing(text: &str) -> String {
+        let class =
+            "medium = \"limiters\"\ncommitted = \"8Mbit/s\"\nceil = \"16Mbit/s\"\nrate = \"40Mbit/s\"\n";
+        let limiters = text.split("[[links]]\n").map(|link| match link.starts_with("name = \"limit_up") {
+            true => link.replace("rate = \"16Mbit/s\"\n", class),
+            false => link.to_string(),
+        });
+        limiters.collect::<Vec<_>>().join("[[links]]\n")
+    }
+
+    #[test]
+    fn limiters_of_one_medium_borrow_from_each_other() {
+        let text = borrowing(UPLOAD);
+        let Access { config, .. } = read(&text).unwrap();
+        let rates = |home: &Home| (home.committed, home.limiter.a_to_b.link.rate);
+        let mbps = |rate| Some(Rate::from_mbps(rate));
+        assert!(config.homes.iter().all(|home| rates(home) == (mbps(8), mbps(16))));
+        assert_eq!(config.lent, Rate::from_mbps(40));
+        let own = read(UPLOAD).unwrap().config;
+        assert!(own.homes.iter().all(|home| rates(home) == (None, mbps(16))));
+        let turns = text.replace("committed = \"8Mbit/s\"\nceil = \"16Mbit/s\"\n", "");
+        let two = borrowing(UPLOAD).replacen("\"limiters\"", "\"others\"", 1);
+        for text in [turns, two] {
+            let told = read(&text).unwrap_err().to_string();
+            assert!(told.contains("not all the links of one `medium` with `committed` rates"), "{told}");
+        }
     }
 
     #[test]

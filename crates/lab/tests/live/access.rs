@@ -37,6 +37,7 @@ fn home(mbps: u64, aqm: &str, sense: &str) -> Home {
     );
     Home {
         limiter: RunConfig::parse("limiter", &text).expect("it is valid"),
+        committed: None,
         expedites: false,
         connections: vec![Connection { size: None, pause: None }; 3],
         calls: Vec::new(),
@@ -50,6 +51,7 @@ fn access(homes: Vec<Home>) -> AccessConfig {
         homes,
         mode: None,
         shared: Rate::from_mbps(60),
+        lent: Rate::from_mbps(16),
         fifo: 1000,
         rtt: Duration::from_millis(20),
         duration: Duration::from_secs(6),
@@ -188,4 +190,28 @@ fn called(attempt: &mut Attempt) {
     assert!(ef_ms < af_ms, "{ef_ms} ms of class EF, {af_ms} ms of the others");
     attempt.within("median of the call in ms", ef_ms, 20.0..40.0);
     attempt.within("and of one that is not marked", af_ms, 60.0..);
+}
+
+#[test]
+fn limiters_borrow_what_others_leave_in_proportion_to_their_committed_rates() {
+    if can_run() {
+        judged(borrowed);
+    }
+}
+
+/// Of 24 Mbit/s the third home needs nothing: the others have their 4 and 8, and divide 12 as 1 to 2.
+fn borrowed(attempt: &mut Attempt) {
+    // Without borrowing they have half of it, and in equal parts of what is left 1.3 times as much.
+    attempt.tolerates(0.2);
+    let class =
+        |committed: u64| Home { committed: Some(Rate::from_mbps(committed)), ..home(20, "codel", "") };
+    let silent = Home { connections: Vec::new(), ..class(4) };
+    let homes = vec![class(4), class(8), silent];
+    let modems = played(&AccessConfig { lent: Rate::from_mbps(24), ..access(homes) });
+    attempt.end();
+    let [small, large] = [mbps(&modems[0]), mbps(&modems[1])];
+    skipped::say(format!("{small:.2} and {large:.2} Mbit/s"));
+    // Payload is 0.956 of a full frame.
+    attempt.within("Mbit/s of both, of 24", small + large, 21.5..24.0);
+    attempt.within("times as much as the one that is committed half of it", large / small, 1.8..2.2);
 }

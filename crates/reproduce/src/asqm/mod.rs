@@ -28,7 +28,7 @@ pub struct Arguments {
     pub arm: Arm,
     /// A short form: upload only, one round-trip time.
     pub quick: bool,
-    /// Limiters that borrow, instead of links of the rate that they have with it; in the simulator.
+    /// Limiters that borrow, instead of links of the rate that they have with it.
     pub borrow: bool,
     /// How often each run is made, with other random numbers each time.
     pub seeds: Option<u32>,
@@ -85,11 +85,6 @@ pub fn reproduce(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error
     }
     if arguments.arm == Arm::Sim {
         return results::main(arguments, host);
-    }
-    if arguments.borrow {
-        return Err(Error::input(
-            "limiters that borrow are the simulator's: leave out `--borrow`, or say `--arm sim`",
-        ));
     }
     #[cfg(feature = "live")]
     return lab::main(arguments, host);

@@ -47,7 +47,9 @@ impl Overrides {
         let mut config = Access::of(&case.scenario(false)?)?.config;
         let all = config.homes.len() as u64;
         config.homes.truncate(self.homes);
-        config.shared = Rate::from_bps(config.shared.as_bps() * config.homes.len() as u64 / all);
+        for rate in [&mut config.shared, &mut config.lent] {
+            *rate = Rate::from_bps(rate.as_bps() * config.homes.len() as u64 / all);
+        }
         config.duration = Duration::from_secs(self.length_s);
         config.warmup = Duration::from_secs(self.warmup_s);
         Ok(config)
@@ -76,7 +78,11 @@ fn cases(arguments: &Arguments) -> Vec<Case> {
     let Selection { figures, sweeps } = arguments.figure.value;
     let studies = [(Study::Peak, !figures.is_empty()), (Study::Voice, sweeps)];
     let asked = studies.into_iter().filter(|(_, asked)| *asked);
-    let of = |study, managed| Case { rtt_ms: RTTS[0], ..Case::of(study, Direction::Upload, managed) };
+    let of = |study, managed| Case {
+        rtt_ms: RTTS[0],
+        borrows: arguments.borrow,
+        ..Case::of(study, Direction::Upload, managed)
+    };
     asked
         .flat_map(|(study, _)| [Algorithm::CoDel, Algorithm::Asqm].map(|managed| of(study, managed)))
         .collect()
@@ -215,7 +221,11 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         (false, "all") => String::new(),
         (false, figure) => format!("-figure{figure}"),
     };
-    let folder = arguments.out.join(format!("asqm-lab{which}"));
+    let (folder, how) = match arguments.borrow {
+        true => (format!("asqm-lab-borrow{which}"), ", limiters that borrow"),
+        false => (format!("asqm-lab{which}"), ""),
+    };
+    let folder = arguments.out.join(folder);
     host.prepare(&folder)?;
     let (cases, overrides) = (cases(arguments), Overrides::of(quick));
     let seeds = arguments.seeds.unwrap_or(1) as usize;
@@ -250,9 +260,11 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         vec![Rows { title: "Runs".into(), header: HEADER.map(str::to_string).to_vec(), rows: rows.clone() }];
     shown.extend(tables::all(&measured));
     let outcome = Outcome {
-        title: format!("ASQM, real TCP{}", if quick { " (short form)" } else { "" }),
+        title: format!("ASQM, real TCP{how}{}", if quick { " (short form)" } else { "" }),
         notes: NOTES.map(str::to_string).to_vec(),
-        about: json!({ "paper": "asqm", "figure": arguments.figure.name, "arm": "lab", "quick": quick }),
+        about: json!({ "paper": "asqm", "figure": arguments.figure.name, "arm": "lab", "quick": quick,
+            "borrow": arguments.borrow,
+        }),
         runs: json!(points),
         claims: Some(claims),
         unjudged: said::UNJUDGED,
@@ -305,6 +317,20 @@ mod tests {
                 assert_eq!(!limiter.sense.is_empty(), case.managed == Algorithm::Asqm);
                 let pages = connections.iter().skip(PAGES_FROM).map(|c| c.size);
                 assert_eq!(pages.collect::<Vec<_>>(), [Some(700_000); 4]);
+            }
+        }
+    }
+
+    #[test]
+    fn limiters_that_borrow_keep_their_part_of_the_rate_they_share() {
+        for (quick, lent) in [(true, 16), (false, 48)] {
+            let asked = Arguments { borrow: true, ..arguments("4-15", quick) };
+            for case in cases(&asked) {
+                let config = Overrides::of(quick).config(&case).unwrap_or_else(|e| panic!("{e:?}"));
+                assert_eq!(config.lent, Rate::from_mbps(lent));
+                let rates = |home: &Home| (home.committed, home.limiter.a_to_b.link.rate);
+                let wanted = (Some(Rate::from_mbps(8)), Some(Rate::from_mbps(16)));
+                assert!(config.homes.iter().all(|home| rates(home) == wanted));
             }
         }
     }
