@@ -43,12 +43,14 @@ pub enum Way {
 }
 
 /// A connection of a home, or one after the other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Connection {
     /// Bytes of a transfer; without it there is no end.
     pub size: Option<u64>,
     /// From the end of a transfer to the start of the next; without it there is no next.
     pub pause: Option<Duration>,
+    /// Which machine of the home has it.
+    pub machine: u32,
 }
 
 /// Datagrams at equal distances between a home and the server, both ways: each is sent back at once.
@@ -60,6 +62,8 @@ pub struct Call {
     pub payload: usize,
     /// Time from one to the next.
     pub every: Duration,
+    /// Which machine of the home has it.
+    pub machine: u32,
 }
 
 /// A home behind its modem.
@@ -74,6 +78,8 @@ pub struct Home {
     /// Whether packets of the class EF pass the limiter in a lane of their own, as they do in any case where
     /// it probes.
     pub expedites: bool,
+    /// Its machines, each with an address and a memory of its own; the first one pings.
+    pub machines: u32,
     /// Its connections.
     pub connections: Vec<Connection>,
     /// Its calls.
@@ -154,12 +160,24 @@ pub fn run(
         let remedy = format!("choose 1 to {}", wires::MODEMS_MAX);
         return Err(Error::invalid(format!("{modems} modems cannot be had"), remedy));
     }
+    for home in &config.homes {
+        let asked = home.connections.iter().map(|c| c.machine).chain(home.calls.iter().map(|c| c.machine));
+        let most = asked.max().map_or(1, |last| last + 1);
+        if !(most..=wires::MACHINES_MAX).contains(&home.machines) {
+            let remedy = format!("choose {most} to {}", wires::MACHINES_MAX);
+            return Err(Error::invalid(
+                format!("{} machines of a home cannot be had", home.machines),
+                remedy,
+            ));
+        }
+    }
     if !host::is_root() {
         return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
     }
     let _alone = exclusive(waiting)?;
     netns::clean_stale()?;
-    let wires = Wires::new(modems, config.way, config.shared, config.fifo)?;
+    let machines: Vec<u32> = config.homes.iter().map(|home| home.machines).collect();
+    let wires = Wires::new(&machines, config.way, config.shared, config.fifo)?;
     let delay = LoopThread::start(&wires.delay, delay(config))?;
     let mut limiters = Vec::new();
     for ((namespace, home), class) in wires.limiters.iter().zip(0..).zip(classes(config)) {

@@ -176,6 +176,9 @@ struct Asqm {
     /// links of 16 Mbit/s.
     #[arg(long)]
     borrow: bool,
+    /// Machines behind each modem, between which its connections are divided; the paper has two.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
+    machines: u32,
     /// How often each run is made, with other random numbers each time; otherwise 5, and 1 in the short form
     /// and for the sweeps.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -242,8 +245,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             let arm = arm.value;
             avq::reproduce(&avq::Arguments { experiment, arm, quick, seeds, timers, witness, out }, output)
         }
-        Paper::Asqm(Asqm { figure, arm, quick, borrow, seeds, out }) => {
-            asqm::reproduce(&asqm::Arguments { figure, arm: arm.value, quick, borrow, seeds, out }, output)
+        Paper::Asqm(Asqm { figure, arm, quick, borrow, machines, seeds, out }) => {
+            let arm = arm.value;
+            asqm::reproduce(&asqm::Arguments { figure, arm, quick, borrow, machines, seeds, out }, output)
         }
         Paper::Vaqm(Vaqm { arm, quick, seeds, out }) => {
             vaqm::reproduce(&vaqm::Arguments { arm: arm.value, quick, seeds, out }, output)

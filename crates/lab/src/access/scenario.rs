@@ -158,21 +158,25 @@ impl Access {
                 Way::Upload => &group.from,
                 Way::Download => &group.to,
             };
-            let home = modems.iter().position(|m| node.as_deref() == Some(m.home(self.config.way)));
-            let Some(home) = home else {
+            let homes = modems.iter().map(|m| m.home(self.config.way)).enumerate();
+            let place = node.as_deref().and_then(|node| {
+                homes.clone().find_map(|(home, name)| Some((home, machine(scenario, name, node)?)))
+            });
+            let Some((home, machine)) = place else {
                 return Err(refused(format!("`flows.{number}` is not between a home and the server")));
             };
+            self.config.homes[home].machines = self.config.homes[home].machines.max(machine + 1);
             let asked = asked(group)
                 .map_err(|key| refused(format!("the lab of modems does not know `flows.{number}.{key}`")))?;
             for _ in 0..group.count {
                 let Home { connections, calls, .. } = &mut self.config.homes[home];
                 let kind = match &asked {
                     Asked::Connection(connection) => {
-                        connections.push(connection.clone());
+                        connections.push(Connection { machine, ..connection.clone() });
                         Kind::Connection(connections.len() - 1)
                     }
                     Asked::Call(call) => {
-                        calls.push(*call);
+                        calls.push(Call { machine, ..*call });
                         Kind::Call(calls.len() - 1)
                     }
                 };
@@ -297,6 +301,21 @@ fn modems(scenario: &Scenario) -> Result<Vec<Modem<'_>>> {
     Ok(modems)
 }
 
+/// Which machine of a home a node is: the home's own node, or one with a wire to it.
+fn machine(scenario: &Scenario, home: &str, node: &str) -> Option<u32> {
+    if node == home {
+        return Some(0);
+    }
+    let wires = scenario.links.iter().filter(|link| link.to == home && link.medium.is_none());
+    let wires = wires.filter(|link| {
+        link.aqm.is_none()
+            && scenario.links.iter().any(|back| {
+                back.from == home && back.to == link.from && back.medium.is_none() && back.aqm.is_none()
+            })
+    });
+    wires.zip(1..).find(|(link, _)| link.from == node).map(|(_, number)| number)
+}
+
 fn home(modem: &Modem) -> Result<Home> {
     let Link { shape, queue, aqm, policy, sense, committed, .. } = modem.limiter;
     // The rate of a class is that of all together.
@@ -325,6 +344,7 @@ fn home(modem: &Modem) -> Result<Home> {
         limiter,
         committed: *committed,
         expedites: modem.limiter.expedite,
+        machines: 1,
         connections: Vec::new(),
         calls: Vec::new(),
     })
@@ -373,7 +393,7 @@ fn asked(group: &FlowGroup) -> std::result::Result<Asked, String> {
     if let Traffic::Unresponsive(Datagrams { rate, payload, timing: Timing::Cbr }) = traffic {
         let payload = payload.unwrap_or(CALL_MAX);
         let every = Duration::from_nanos(rate.time_for(payload).as_nanos());
-        return Ok(Asked::Call(Call { dscp, payload: payload.get() as usize, every }));
+        return Ok(Asked::Call(Call { dscp, payload: payload.get() as usize, every, machine: 0 }));
     }
     if dscp != Dscp::DEFAULT {
         return Err("class".into());
@@ -385,10 +405,10 @@ fn asked(group: &FlowGroup) -> std::result::Result<Asked, String> {
     let nanos = |d: weir_units::Duration| Duration::from_nanos(d.as_nanos());
     Ok(Asked::Connection(match traffic {
         Traffic::Transfers { size, pause, .. } => {
-            Connection { size: Some(size.get()), pause: pause.map(nanos) }
+            Connection { size: Some(size.get()), pause: pause.map(nanos), machine: 0 }
         }
         // The keys of all other traffic are none that this arm plays.
-        _ => Connection { size: None, pause: None },
+        _ => Connection::default(),
     }))
 }
 
@@ -435,12 +455,35 @@ mod tests {
         assert_eq!(flows[30], Flow { group: 9, home: 1, kind: Kind::Call(0) });
         let [without, home] = [&config.homes[0], &config.homes[1]];
         assert_eq!((without.calls.len(), home.connections.len(), home.expedites), (0, 10, true));
-        let Call { dscp, payload, every } = home.calls[0];
+        let Call { dscp, payload, every, machine } = home.calls[0];
+        assert_eq!((home.machines, machine), (1, 0));
         assert_eq!((dscp, payload, every), (Dscp::EXPEDITED, 172, Duration::from_micros(17_200)));
         let answered = answered(&home.calls[0], &[100.0, 300.0]);
         assert_eq!((answered.bytes, answered.rtt_ms), (344, 200.0));
         let poisson = read(&format!("{UPLOAD}{CALL}udp_pattern = \"poisson\"\n")).unwrap_err().to_string();
         assert!(poisson.contains("`flows.9.udp_pattern`"), "{poisson}");
+    }
+
+    #[test]
+    fn a_node_with_a_wire_to_a_home_is_a_machine_of_it() {
+        let wire = |from: &str, to: &str| {
+            format!(
+                "[[links]]\nname = \"{from}_{to}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"1Gbit/s\"\n\n"
+            )
+        };
+        for (text, own) in
+            [(UPLOAD, "from = \"home2\"\nto = \"cdn\""), (DOWNLOAD, "from = \"cdn\"\nto = \"home2\"")]
+        {
+            let wires = wire("laptop", "home2") + &wire("home2", "laptop");
+            let (links, flows) = text.split_once("[[flows]]").unwrap();
+            let flows = flows.replacen(own, &own.replace("home2", "laptop"), 1);
+            let with = |wires: &str| read(&format!("{links}{wires}[[flows]]{flows}"));
+            let Access { config, wires: told, .. } = with(&wires).unwrap();
+            assert_eq!(config.homes.iter().map(|home| home.machines).collect::<Vec<_>>(), [1, 2, 1]);
+            let machines: Vec<u32> = config.homes[1].connections.iter().map(|c| c.machine).collect();
+            assert_eq!(machines, [1, 1, 1, 1, 1, 0, 0, 0, 0, 0]);
+            assert!(told.contains(&"laptop_home2".to_string()), "{told:?}");
+        }
     }
 
     /// The limiters of `UPLOAD` as classes of a shaper.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use weir_wire::dscp::Dscp;
 
 /// What pings beside the transfers are: of the class of the transfers.
-const PING: Call = Call { dscp: Dscp::DEFAULT, payload: STAMP, every: Duration::from_millis(20) };
+const PING: Call = Call { dscp: Dscp::DEFAULT, payload: STAMP, every: Duration::from_millis(20), machine: 0 };
 /// Bytes of the time at which a datagram was sent, which it begins with.
 const STAMP: usize = 8;
 /// Threads look this often whether they shall end.
@@ -49,21 +49,24 @@ impl Traffic {
         if config.way == Way::Upload {
             traffic.serve(&wires.server, SERVER)?;
         }
-        for (number, (name, home)) in wires.homes.iter().zip(&config.homes).enumerate() {
-            let own = home_address(number as u32);
-            let (from, to) = match config.way {
-                Way::Upload => (name, SERVER),
-                Way::Download => (&wires.server, own.as_str()),
-            };
+        for (number, (machines, home)) in wires.homes.iter().zip(&config.homes).enumerate() {
+            let address = |machine: u32| home_address(number as u32, machine);
             if config.way == Way::Download {
-                traffic.serve(name, to)?;
+                for (name, machine) in machines.iter().zip(0..) {
+                    traffic.serve(name, &address(machine))?;
+                }
             }
             for (n, connection) in home.connections.iter().enumerate() {
-                traffic.send(from, to, traffic.counts.slot(number, n), connection)?;
+                let machine = connection.machine;
+                let (from, to) = match config.way {
+                    Way::Upload => (&machines[machine as usize], SERVER.to_string()),
+                    Way::Download => (&wires.server, address(machine)),
+                };
+                traffic.send(from, &to, traffic.counts.slot(number, n), connection)?;
             }
-            traffic.ping(name, number, None, PING)?;
+            traffic.ping(&machines[0], number, None, PING)?;
             for (n, call) in home.calls.iter().enumerate() {
-                traffic.ping(name, number, Some(n), *call)?;
+                traffic.ping(&machines[call.machine as usize], number, Some(n), *call)?;
             }
         }
         Ok(traffic)

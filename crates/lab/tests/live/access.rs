@@ -39,7 +39,8 @@ fn home(mbps: u64, aqm: &str, sense: &str) -> Home {
         limiter: RunConfig::parse("limiter", &text).expect("it is valid"),
         committed: None,
         expedites: false,
-        connections: vec![Connection { size: None, pause: None }; 3],
+        machines: 1,
+        connections: vec![Connection::default(); 3],
         calls: Vec::new(),
     }
 }
@@ -177,7 +178,7 @@ fn a_call_of_class_ef_does_not_wait_with_the_uploads_beside_it() {
 /// The uploads fill the limiter, which nobody manages; what is marked EF passes them.
 fn called(attempt: &mut Attempt) {
     attempt.tolerates(0.1);
-    let call = |dscp| Call { dscp, payload: 172, every: Duration::from_millis(20) };
+    let call = |dscp| Call { dscp, payload: 172, every: Duration::from_millis(20), machine: 0 };
     let calls = [Dscp::EXPEDITED, Dscp::DEFAULT].map(call).to_vec();
     let home = Home { expedites: true, calls, ..home(4, weir_aqm::UNMANAGED, "") };
     let [modem] = <[ModemResult; 1]>::try_from(played(&access(vec![home]))).expect("one modem");
@@ -214,4 +215,26 @@ fn borrowed(attempt: &mut Attempt) {
     // Payload is 0.956 of a full frame.
     attempt.within("Mbit/s of both, of 24", small + large, 21.5..24.0);
     attempt.within("times as much as the one that is committed half of it", large / small, 1.8..2.2);
+}
+
+#[test]
+fn machines_of_a_home_share_its_modem_both_ways() {
+    if !can_run() {
+        return;
+    }
+    for way in [Way::Upload, Way::Download] {
+        let connections = [0, 1, 2].map(|machine| Connection { machine, ..Connection::default() }).to_vec();
+        let call = Call { dscp: Dscp::DEFAULT, payload: 100, every: Duration::from_millis(20), machine: 2 };
+        let sensed = home(16, "asqm", "[sense]\nport = \"b\"\n");
+        let home = Home { machines: 3, connections, calls: vec![call], ..sensed };
+        let config = AccessConfig { way, duration: Duration::from_secs(5), ..access(vec![home]) };
+        let [modem] = <[ModemResult; 1]>::try_from(played(&config)).expect("one modem");
+        let bytes: Vec<u64> = modem.connections.iter().map(|c| c.bytes).collect();
+        skipped::say(format!("{way:?}: {bytes:?} bytes to or from three machines"));
+        assert!(bytes.iter().all(|bytes| *bytes > 0), "{way:?}: {bytes:?}");
+        assert!(!modem.calls_ms[0].is_empty() && !modem.pings_ms.is_empty(), "{way:?}");
+        // Whichever machine the data is of, its probes come back.
+        let sensing = modem.link.sensing.expect("it senses");
+        assert!(sensing.sent > 100 && sensing.returned * 10 > sensing.sent * 9, "{way:?}: {sensing:?}");
+    }
 }

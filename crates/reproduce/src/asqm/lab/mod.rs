@@ -81,6 +81,7 @@ fn cases(arguments: &Arguments) -> Vec<Case> {
     let of = |study, managed| Case {
         rtt_ms: RTTS[0],
         borrows: arguments.borrow,
+        machines: arguments.machines,
         ..Case::of(study, Direction::Upload, managed)
     };
     asked
@@ -221,11 +222,8 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         (false, "all") => String::new(),
         (false, figure) => format!("-figure{figure}"),
     };
-    let (folder, how) = match arguments.borrow {
-        true => (format!("asqm-lab-borrow{which}"), ", limiters that borrow"),
-        false => (format!("asqm-lab{which}"), ""),
-    };
-    let folder = arguments.out.join(folder);
+    let (named, how) = arguments.testbed();
+    let folder = arguments.out.join(format!("asqm-lab{named}{which}"));
     host.prepare(&folder)?;
     let (cases, overrides) = (cases(arguments), Overrides::of(quick));
     let seeds = arguments.seeds.unwrap_or(1) as usize;
@@ -263,7 +261,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         title: format!("ASQM, real TCP{how}{}", if quick { " (short form)" } else { "" }),
         notes: NOTES.map(str::to_string).to_vec(),
         about: json!({ "paper": "asqm", "figure": arguments.figure.name, "arm": "lab", "quick": quick,
-            "borrow": arguments.borrow,
+            "borrow": arguments.borrow, "machines": arguments.machines,
         }),
         runs: json!(points),
         claims: Some(claims),
