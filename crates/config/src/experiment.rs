@@ -301,5 +301,6 @@ keys may\nstand in any order. Quantities are written with their unit: `\"2.5ms\"
 `\"99%\"`.\n`--set key=value` sets a key over the file; elements of lists have their number in the key, from 0, or their name:\n\
 `--set flows.0.count=9`, `--set links.radio.rate=5Mbit/s`.\n\nThe same file is for the lab (`weir lab`, real TCP) and for the simulator. \
 Of `[[links]]` the lab plays those that\nstand in a row (all flows take one way, and come back by one) and access \
- networks with modems (`data/scenarios/asqm_upload.toml`). Some\nkeys only the simulator knows: `[record]`, and what goes \
+ networks with modems (`data/scenarios/asqm_upload.toml`),\nwhose homes are nodes, with further machines behind wires, and whose \
+ datagrams come back. Some\nkeys only the simulator knows: `[record]`, and what goes \
  beyond bulk flows, transfers and constant datagrams. The lab names all such\nkeys of a file and refuses it.\n\nThis page is generated from the declarations of the keys.";

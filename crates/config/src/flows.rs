@@ -178,7 +178,7 @@ section! {
         /// Class of the packets: "ef" for a few that must not wait, where a link expedites them; "nqb" for
         /// those of senders that build no queue, where a queue has `nqb`. Acknowledgements have the class of
         /// the data.
-        class: Class = or(Class::Assured, Range::Any) => [Simulator];
+        class: Class = or(Class::Assured, Range::Any) => [Simulator, Modems];
         /// Rate at which the application makes data, where that limits it.
         app_rate: Option<Rate> = absent("as much as TCP can", within(SLOW, FAST)) => [Simulator];
         /// Version of IP.
@@ -206,7 +206,7 @@ section! {
         /// Largest IP packet of these flows.
         mtu: Option<u32> = absent("`path.mtu`; 1500 with `[[links]]`", within(576, 9000)).like(1500) => [Simulator, Row];
         /// Rate of datagrams that are sent whatever happens, instead of TCP.
-        udp_rate: Option<Rate> = absent("TCP", within(SLOW, FAST)) => [Simulator, Row];
+        udp_rate: Option<Rate> = absent("TCP", within(SLOW, FAST));
         /// When the datagrams are sent: "cbr" at equal distances, "poisson" at exponentially distributed
         /// ones, "onoff" at equal distances for a time and then not at all for another; needs `udp_rate`.
         udp_pattern: Option<UdpPattern> = absent("\"cbr\"", Range::Any).like(UdpPattern::Cbr) => [Simulator];
@@ -215,7 +215,7 @@ section! {
         /// With "onoff", the mean time of silence, exponentially distributed.
         off: Option<Duration> = absent("no \"onoff\"", within(MILLISECOND, HOUR)) => [Simulator];
         /// Payload of a datagram; needs `udp_rate`.
-        packet: Option<Bytes> = absent("what fits", within(Bytes::new(16), Bytes::new(8972))) => [Simulator];
+        packet: Option<Bytes> = absent("what fits", within(Bytes::new(16), Bytes::new(8972))) => [Simulator, Modems];
         /// Switches of the end hosts.
         host: EndHost = Flat;
         /// Pages of several objects instead of endless data.

@@ -46,9 +46,9 @@ section! {
         /// Rate that the link has of its medium whatever the others send, which makes it a class of a
         /// hierarchical token bucket (tc-htb(8)) instead of one that takes turns: below this rate it goes
         /// first, and above it borrows what the others leave, in proportion to the committed rates.
-        committed: Option<Rate> = absent("the links take turns", within(SLOWEST, FASTEST)) => [Simulator];
+        committed: Option<Rate> = absent("the links take turns", within(SLOWEST, FASTEST)) => [Simulator, Modems];
         /// Most that the link sends, with what it borrows: the rate of its queue.
-        ceil: Option<Rate> = absent("the rate of the medium", within(SLOWEST, FASTEST)) => [Simulator];
+        ceil: Option<Rate> = absent("the rate of the medium", within(SLOWEST, FASTEST)) => [Simulator, Modems];
         /// Whether packets of class "ef" have a lane of their own, which is served first and bypasses the
         /// algorithm.
         expedite: bool = or(false, Range::Any) => [Simulator, Modems];
@@ -251,7 +251,7 @@ impl Link {
     }
 
     /// The rate of its queue: most of what it can have of its medium.
-    pub(crate) fn queue_rate(&self) -> Rate {
+    pub fn queue_rate(&self) -> Rate {
         self.ceil.map_or(self.rate(), |ceil| ceil.min(self.rate()))
     }
 

@@ -16,7 +16,7 @@ use weir_aqm::{Algorithm, Aqm};
 use weir_config::{AqmConfig, Capacity, Channel, Trace, Upstream, Variation};
 use weir_measure::Settled;
 use weir_measure::{Status, Window};
-use weir_queue::{Fifos, Limits, Managed, OfItsOwn, OverAny, Shaper};
+use weir_queue::{Class, Fifos, Limits, Managed, OfItsOwn, OverAny, Shaper};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::flow_hash::{Hashing, Users};
 
@@ -44,6 +44,9 @@ pub struct DirectionSetup {
     /// Whether packets of the class EF have a queue of their own, which goes first and which no algorithm
     /// manages.
     pub expedites: bool,
+    /// The class that the link is of a shaper that it shares with others, in a lab; its ceiling is the link's
+    /// rate.
+    pub class: Option<Class>,
     /// What the link does to packets beside, in a lab.
     pub impairments: Option<Impairments>,
     /// Whether each round-trip time is told, where it observes.
@@ -61,6 +64,7 @@ impl DirectionSetup {
             name: name.into(),
             channel,
             expedites: false,
+            class: None,
             impairments: None,
             tells_rtts: false,
             settled: Vec::new(),
@@ -122,9 +126,10 @@ impl DirectionSetup {
 
     fn service(&self, origin: Time, now: Time) -> Service {
         let catch_up = self.channel.catch_up;
-        match self.trace() {
-            Some(trace) => Service::traced(trace, origin, now, catch_up),
-            None => Service::Rate(Shaper::new(self.rate().unwrap_or(Rate::ZERO), catch_up)),
+        match (self.trace(), &self.class) {
+            (Some(trace), _) => Service::traced(trace, origin, now, catch_up),
+            (None, Some(class)) => Service::Class { class: class.clone(), catch_up },
+            (None, None) => Service::Rate(Shaper::new(self.rate().unwrap_or(Rate::ZERO), catch_up)),
         }
     }
 

@@ -1,8 +1,9 @@
-//! When a link may send: at a rate, or at the opportunities of a trace.
+//! When a link may send: at a rate, as a class of a shaper that several share, or at the opportunities of a
+//! trace.
 
 use weir_config::Trace;
 use weir_config::trace::TraceLink;
-use weir_queue::Shaper;
+use weir_queue::{Class, Shaper};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// The sending side of a link, in link time.
@@ -10,6 +11,13 @@ use weir_units::{Bytes, Duration, Rate, Time};
 pub enum Service {
     /// At a rate; zero for unshaped.
     Rate(Shaper),
+    /// As a class of a shaper that it shares with other links.
+    Class {
+        /// The class.
+        class: Class,
+        /// Lost time that is made up for.
+        catch_up: Duration,
+    },
     /// By a trace.
     Trace {
         /// The trace.
@@ -34,6 +42,7 @@ impl Service {
     pub fn departure(&mut self, head_arrived: Time) -> Time {
         match self {
             Service::Rate(shaper) => shaper.departure(head_arrived),
+            Service::Class { class, .. } => class.departure(head_arrived),
             Service::Trace { link, .. } => link.free_at(head_arrived),
         }
     }
@@ -42,6 +51,7 @@ impl Service {
     pub fn looked(&mut self, now: Time) {
         match self {
             Service::Rate(shaper) => shaper.looked(now),
+            Service::Class { class, catch_up } => class.looked(now, *catch_up),
             Service::Trace { link, catch_up } => link.skip_to(now - *catch_up),
         }
     }
@@ -50,6 +60,7 @@ impl Service {
     pub fn blocked(&mut self, now: Time) {
         match self {
             Service::Rate(shaper) => shaper.blocked(now),
+            Service::Class { class, .. } => class.looked(now, Duration::ZERO),
             Service::Trace { link, .. } => link.skip_to(now),
         }
     }
@@ -62,14 +73,20 @@ impl Service {
                 shaper.sent(at, len);
                 at
             }
+            Service::Class { class, .. } => {
+                class.sent(at, len);
+                at
+            }
             Service::Trace { link, .. } => link.send(len),
         }
     }
 
-    /// Changes the rate; a trace has none to change.
+    /// Changes the rate, of a class its ceiling; a trace has none to change.
     pub fn set_rate(&mut self, rate: Rate) {
-        if let Service::Rate(shaper) = self {
-            shaper.set_rate(rate);
+        match self {
+            Service::Rate(shaper) => shaper.set_rate(rate),
+            Service::Class { class, .. } => class.set_ceiling(rate),
+            Service::Trace { .. } => {}
         }
     }
 }

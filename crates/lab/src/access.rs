@@ -23,7 +23,9 @@ use traffic::Traffic;
 use weir_config::{Channel, RunConfig};
 use weir_dataplane::{DirectionSetup, Mode, Setup};
 use weir_measure::result::{LinkSample, LinkSummary, Progress, SteeringEvent};
+use weir_queue::Class;
 use weir_units::Rate;
+use weir_wire::dscp::Dscp;
 use wires::{Wires, gateway_address};
 
 /// Lengths of bins of throughput.
@@ -41,12 +43,27 @@ pub enum Way {
 }
 
 /// A connection of a home, or one after the other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Connection {
     /// Bytes of a transfer; without it there is no end.
     pub size: Option<u64>,
     /// From the end of a transfer to the start of the next; without it there is no next.
     pub pause: Option<Duration>,
+    /// Which machine of the home has it.
+    pub machine: u32,
+}
+
+/// Datagrams at equal distances between a home and the server, both ways: each is sent back at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Code point of all of them.
+    pub dscp: Dscp,
+    /// Bytes in a datagram, 8 at least.
+    pub payload: usize,
+    /// Time from one to the next.
+    pub every: Duration,
+    /// Which machine of the home has it.
+    pub machine: u32,
 }
 
 /// A home behind its modem.
@@ -55,8 +72,18 @@ pub struct Home {
     /// Configuration of its limiter, as for `weir run`; the link is `a_to_b`, and modem and head end are at
     /// port `b`.
     pub limiter: RunConfig,
+    /// The rate that its limiter has whatever the others send, where limiters borrow: the rate in `limiter`
+    /// is then the most that it has with what it borrows.
+    pub committed: Option<Rate>,
+    /// Whether packets of the class EF pass the limiter in a lane of their own, as they do in any case where
+    /// it probes.
+    pub expedites: bool,
+    /// Its machines, each with an address and a memory of its own; the first one pings.
+    pub machines: u32,
     /// Its connections.
     pub connections: Vec<Connection>,
+    /// Its calls.
+    pub calls: Vec<Call>,
 }
 
 /// What is run.
@@ -70,6 +97,8 @@ pub struct AccessConfig {
     pub mode: Option<Mode>,
     /// Rate of the link that the modems share, by frames.
     pub shared: Rate,
+    /// Rate from which limiters borrow.
+    pub lent: Rate,
     /// Packets that a modem's FIFO holds.
     pub fifo: u32,
     /// Round-trip time without queues.
@@ -87,6 +116,8 @@ pub struct ModemResult {
     pub bins_bps: Vec<f64>,
     /// Round trips of pings beside the transfers, in milliseconds.
     pub pings_ms: Vec<f64>,
+    /// Round trips of the datagrams of each call, in milliseconds.
+    pub calls_ms: Vec<Vec<f64>>,
     /// Its connections, in order.
     pub connections: Vec<ConnectionResult>,
     /// The limiter's link.
@@ -129,16 +160,29 @@ pub fn run(
         let remedy = format!("choose 1 to {}", wires::MODEMS_MAX);
         return Err(Error::invalid(format!("{modems} modems cannot be had"), remedy));
     }
+    for home in &config.homes {
+        let asked = home.connections.iter().map(|c| c.machine).chain(home.calls.iter().map(|c| c.machine));
+        let most = asked.max().map_or(1, |last| last + 1);
+        if !(most..=wires::MACHINES_MAX).contains(&home.machines) {
+            let remedy = format!("choose {most} to {}", wires::MACHINES_MAX);
+            return Err(Error::invalid(
+                format!("{} machines of a home cannot be had", home.machines),
+                remedy,
+            ));
+        }
+    }
     if !host::is_root() {
         return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
     }
     let _alone = exclusive(waiting)?;
     netns::clean_stale()?;
-    let wires = Wires::new(modems, config.way, config.shared, config.fifo)?;
+    let machines: Vec<u32> = config.homes.iter().map(|home| home.machines).collect();
+    let wires = Wires::new(&machines, config.way, config.shared, config.fifo)?;
     let delay = LoopThread::start(&wires.delay, delay(config))?;
-    let limiters = wires.limiters.iter().zip(0..);
-    let limiters = limiters.map(|(namespace, home)| LoopThread::start(namespace, limiter(config, home)));
-    let mut limiters: Vec<LoopThread> = limiters.collect::<Result<_>>()?;
+    let mut limiters = Vec::new();
+    for ((namespace, home), class) in wires.limiters.iter().zip(0..).zip(classes(config)) {
+        limiters.push(LoopThread::start(namespace, limiter(config, home, class))?);
+    }
     let traffic = Traffic::start(&wires, config)?;
     let mut results = measure(config, &traffic, &mut limiters, watch);
     let connections = traffic.finish();
@@ -198,6 +242,8 @@ fn measure(
         result.bins_bps = bins(&counts, home);
         result.connections = connections(&counts, home, config.homes[home].connections.len());
         result.pings_ms = traffic.pings(home, from, end);
+        let calls = 0..config.homes[home].calls.len();
+        result.calls_ms = calls.map(|call| traffic.call(home, call, from, end)).collect();
     }
     results
 }
@@ -255,8 +301,18 @@ fn delay(config: &AccessConfig) -> Setup {
     setup(["up", "down"].map(|name| DirectionSetup::new(name, half.clone())), config)
 }
 
-fn limiter(config: &AccessConfig, home: u32) -> Setup {
-    let RunConfig { a_to_b, b_to_a, mut sense, .. } = config.homes[home as usize].limiter.clone();
+/// The class of each limiter, of those that borrow from each other.
+fn classes(config: &AccessConfig) -> Vec<Option<Class>> {
+    let rates = |home: &Home| Some((home.committed?, home.limiter.a_to_b.link.rate?));
+    let of: Vec<Option<(Rate, Rate)>> = config.homes.iter().map(rates).collect();
+    let borrowing: Vec<(Rate, Rate)> = of.iter().copied().flatten().collect();
+    let mut classes = Class::siblings(config.lent, &borrowing).into_iter();
+    of.iter().map(|rates| rates.and_then(|_| classes.next())).collect()
+}
+
+fn limiter(config: &AccessConfig, home: u32, class: Option<Class>) -> Setup {
+    let Home { limiter, expedites, .. } = &config.homes[home as usize];
+    let RunConfig { a_to_b, b_to_a, mut sense, .. } = limiter.clone();
     let (there, back) = match config.way {
         Way::Upload => ("upload", "download"),
         Way::Download => ("download", "upload"),
@@ -265,6 +321,7 @@ fn limiter(config: &AccessConfig, home: u32) -> Setup {
         // Data comes from the server, whose address does not lead back through this limiter.
         sense.address = sense.address.or_else(|| gateway_address(home).parse().ok());
     }
-    let managed = DirectionSetup { expedites: !sense.is_empty(), ..DirectionSetup::new(there, a_to_b) };
+    let expedites = *expedites || !sense.is_empty();
+    let managed = DirectionSetup { expedites, class, ..DirectionSetup::new(there, a_to_b) };
     Setup { sense, ..setup([managed, DirectionSetup::new(back, b_to_a)], config) }
 }

@@ -3,7 +3,8 @@
 use std::fs;
 
 /// What namespaces are for.
-const ROLES: [&str; 11] = ["snd", "bot", "box", "rcv", "chk", "hom", "lim", "mdm", "gwy", "dly", "srv"];
+const ROLES: [&str; 13] =
+    ["snd", "bot", "box", "rcv", "chk", "hom", "hub", "lim", "mdm", "cmt", "gwy", "dly", "srv"];
 
 /// A process, told apart from later ones with the same id by its start time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -28,6 +28,7 @@
 #![deny(clippy::disallowed_methods)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+mod class;
 pub mod disciplines;
 mod lanes;
 mod management;
@@ -42,6 +43,7 @@ mod sojourns;
 mod sum;
 
 pub use choke::Choke;
+pub use class::Class;
 pub use disciplines::*;
 pub use dual_pi2::DualPi2;
 pub use flow_queue::{FlowQueue, SHED_BATCH_MAX};

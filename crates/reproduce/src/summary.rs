@@ -251,6 +251,8 @@ fn command(value: &Value) -> String {
     only_rate(value).iter().for_each(|rate| command += &format!(" --rate {rate}"));
     let timers = text("timers").filter(|timers| *timers != "linux");
     timers.iter().for_each(|timers| command += &format!(" --timers {timers}"));
+    let machines = value["machines"].as_u64().filter(|machines| *machines > 1);
+    machines.iter().for_each(|machines| command += &format!(" --machines {machines}"));
     for flag in ["borrow", "quick"].into_iter().filter(|flag| value[*flag] == true) {
         command += &format!(" --{flag}");
     }

@@ -1,9 +1,10 @@
 //! A medium that links share: they take turns, or are classes of one shaper.
 
-use weir_units::{Bytes, Duration, Rate, Time};
+use weir_queue::Class;
+use weir_units::{Bytes, Time};
 
 /// The links of a medium, and whose turn it is.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Medium {
     /// Numbers of the links, in order.
     members: Vec<usize>,
@@ -11,50 +12,6 @@ pub struct Medium {
     turn: usize,
     /// What each may send, where they are classes.
     classes: Vec<Class>,
-}
-
-/// Bytes that a class may send at once after a pause, beyond its rates: the burst that `tc` gives a class at
-/// a kernel without timer ticks, a full frame.
-const BURST: u64 = 1600;
-
-/// A class of a hierarchical token bucket (tc-htb(8)): up to its committed rate it sends whatever the others
-/// do, and up to its ceiling what they leave, in turns whose length is in proportion to the committed rates.
-#[derive(Clone, Debug)]
-pub struct Class {
-    committed: Bucket,
-    ceiling: Bucket,
-    /// Bytes that it may still borrow in this turn.
-    deficit: i64,
-    quantum: i64,
-}
-
-/// A token bucket as the moment at which it will have tokens again.
-#[derive(Clone, Debug)]
-struct Bucket {
-    rate: Rate,
-    ready: Time,
-}
-
-impl Bucket {
-    fn new(rate: Rate) -> Bucket {
-        Bucket { rate, ready: Time::ZERO }
-    }
-
-    fn take(&mut self, now: Time, len: Bytes) {
-        // A pause fills it up to the burst, and not further.
-        let full = Duration::from_nanos(now.as_nanos()).saturating_sub(self.rate.time_for(Bytes::new(BURST)));
-        self.ready = self.ready.max(Time::ZERO + full) + self.rate.time_for(len);
-    }
-}
-
-impl Class {
-    /// A class with a committed rate and a ceiling. Of classes with the same committed rate each borrows as
-    /// much.
-    pub fn new(committed: Rate, ceiling: Rate) -> Class {
-        // A full frame for each 100 kbit/s would be long turns; classes need but the proportion.
-        let quantum = i64::try_from(committed.as_bps() / 1000).unwrap_or(i64::MAX).max(1);
-        Class { committed: Bucket::new(committed), ceiling: Bucket::new(ceiling), deficit: 0, quantum }
-    }
 }
 
 impl Medium {
@@ -94,39 +51,23 @@ impl Medium {
         (0..count).map(move |i| (turn + i) % count)
     }
 
-    fn next_class(&mut self, now: Time, waits: impl Fn(usize) -> bool) -> Option<usize> {
-        let (members, classes) = (&self.members, &mut self.classes);
-        let order = (self.turn..members.len()).chain(0..self.turn);
-        let able = |classes: &[Class], at: &usize| waits(members[*at]) && classes[*at].ceiling.ready <= now;
+    fn next_class(&self, now: Time, waits: impl Fn(usize) -> bool) -> Option<usize> {
+        let (members, classes) = (&self.members, &self.classes);
+        for (member, class) in members.iter().zip(classes) {
+            class.set_waiting(class.ready() <= now && waits(*member));
+        }
+        let waiting = || self.places_by_turn().filter(|at| classes[*at].is_waiting());
         // Who is below its committed rate borrows from nobody, and goes first.
-        let own = order.clone().find(|at| able(classes, at) && classes[*at].committed.ready <= now);
-        if let Some(place) = own {
-            return Some(members[place]);
-        }
-        let rounds = |class: &Class| (class.quantum - class.deficit).max(0) / class.quantum;
-        let rounds = order.clone().filter(|at| able(classes, at)).map(|at| rounds(&classes[at])).min()?;
-        // When all have had their turns another round begins, for those that wait.
-        for at in order.clone().filter(|_| rounds > 0) {
-            if able(classes, &at) {
-                classes[at].deficit += rounds * classes[at].quantum;
-            }
-        }
-        order.clone().find(|at| able(classes, at) && classes[*at].deficit > 0).map(|place| members[place])
+        let own = waiting().find(|at| classes[*at].owns(now));
+        own.or_else(|| waiting().find(|at| classes[*at].is_next())).map(|place| members[place])
     }
 
     /// A packet of a link was sent.
     pub fn sent(&mut self, now: Time, link: usize, len: Bytes) {
         let Some(place) = self.members.iter().position(|member| *member == link) else { return };
         let count = self.members.len();
-        let Some(class) = self.classes.get_mut(place) else { return };
-        class.ceiling.take(now, len);
-        if class.committed.ready <= now {
-            class.committed.take(now, len);
-            self.turn = (place + 1) % count;
-            return;
-        }
-        class.deficit -= len.get() as i64;
-        if class.deficit <= 0 {
+        if let Some(class) = self.classes.get_mut(place) {
+            class.sent(now, len);
             self.turn = (place + 1) % count;
         }
     }
@@ -134,13 +75,14 @@ impl Medium {
     /// When the first of the links that wait may send; `None` if none waits.
     pub fn ready(&self, waits: impl Fn(usize) -> bool) -> Option<Time> {
         let waiting = self.members.iter().zip(&self.classes).filter(|(member, _)| waits(**member));
-        waiting.map(|(_, class)| class.ceiling.ready).min()
+        waiting.map(|(_, class)| class.ready()).min()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_units::{Duration, Rate};
 
     const LEN: Bytes = Bytes::new(1000);
 
@@ -158,8 +100,8 @@ mod tests {
     /// Mbit/s that each of three classes has in a second of a shaper of that rate.
     fn shares(rate: u64, classes: [(u64, u64); 3], waits: [bool; 3]) -> [f64; 3] {
         let mbps = Rate::from_mbps;
-        let classes = classes.map(|(committed, ceiling)| Class::new(mbps(committed), mbps(ceiling)));
-        let mut medium = Medium::of_classes(vec![0, 1, 2], classes.to_vec());
+        let classes = classes.map(|(committed, ceiling)| (mbps(committed), mbps(ceiling)));
+        let mut medium = Medium::of_classes(vec![0, 1, 2], Class::siblings(mbps(rate), &classes));
         let (mut now, mut sent) = (Time::ZERO, [0.0; 3]);
         while now < Time::ZERO + Duration::from_secs(1) {
             match medium.next(now, |link| waits[link]) {

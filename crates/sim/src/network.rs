@@ -13,7 +13,7 @@ use crate::flow::{Flow, FlowKind};
 use crate::hash::TraceHash;
 use crate::host::{Hosts, Transmitter};
 use crate::link::Link;
-use crate::medium::{Class, Medium};
+use crate::medium::Medium;
 use crate::meter::LinkMeter;
 use crate::packet::AckStore;
 use crate::service::NEVER;
@@ -24,7 +24,7 @@ use crate::wheel::Wheel;
 use weir_config::{Capacity, ExtraDelay, NetworkLink, Traffic};
 use weir_measure::result::FlowSample;
 use weir_measure::{Played, Pool, Settled, Window};
-use weir_queue::memory;
+use weir_queue::{Class, memory};
 use weir_tcp::PathMemory;
 use weir_units::{Duration, NANOS_PER_SEC, Rate, Time};
 
@@ -390,12 +390,10 @@ fn share_media(links: &mut [Link], of: &[NetworkLink], seed: u64) -> bool {
             has_turns = true;
             continue;
         }
-        let class = |number: &usize| {
-            let setup = &of[*number];
-            setup.committed.map(|committed| Class::new(committed, setup.rate))
-        };
+        let class = |number: &usize| of[*number].committed.map(|committed| (committed, of[*number].rate));
         if let Some(classes) = members.iter().map(class).collect::<Option<Vec<_>>>().filter(|c| !c.is_empty())
         {
+            let classes = Class::siblings(of[leader].medium_rate, &classes);
             links[leader].medium = Some(Medium::of_classes(members, classes));
             has_turns = true;
         } else if members.len() > 1 {

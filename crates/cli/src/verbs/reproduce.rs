@@ -173,13 +173,16 @@ struct Asqm {
     #[arg(long, value_parser = choice(&asqm::ARMS), default_value = "sim")]
     arm: &'static Choice<Arm>,
     /// A short form: one run of 20 s, upload only, one round-trip time; in the lab one modem, CoDel and ASQM
-    /// at peak, whatever the figure.
+    /// at peak, whatever the figure, and with a call of class EF where it is "sweep" or "all".
     #[arg(long)]
     quick: bool,
     /// Limiters that borrow, as in the paper (HTB: 8 Mbit/s committed, 16 with what is borrowed), instead of
-    /// links of 16 Mbit/s. In the simulator.
+    /// links of 16 Mbit/s.
     #[arg(long)]
     borrow: bool,
+    /// Machines behind each modem, between which its connections are divided; the paper has two.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
+    machines: u32,
     /// How often each run is made, with other random numbers each time; otherwise 5, and 1 in the short form
     /// and for the sweeps.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -246,8 +249,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             let arm = arm.value;
             avq::reproduce(&avq::Arguments { experiment, arm, quick, seeds, timers, witness, out }, output)
         }
-        Paper::Asqm(Asqm { figure, arm, quick, borrow, seeds, out }) => {
-            asqm::reproduce(&asqm::Arguments { figure, arm: arm.value, quick, borrow, seeds, out }, output)
+        Paper::Asqm(Asqm { figure, arm, quick, borrow, machines, seeds, out }) => {
+            let arm = arm.value;
+            asqm::reproduce(&asqm::Arguments { figure, arm, quick, borrow, machines, seeds, out }, output)
         }
         Paper::Vaqm(Vaqm { arm, quick, seeds, out }) => {
             vaqm::reproduce(&vaqm::Arguments { arm: arm.value, quick, seeds, out }, output)

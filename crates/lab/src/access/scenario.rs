@@ -1,17 +1,23 @@
 //! Which networks of links the lab can make: access networks of homes with modems.
 
-use super::{AccessConfig, Connection, Home, ModemResult, Way, run};
+use super::{AccessConfig, Call, Connection, ConnectionResult, Home, ModemResult, Way, run};
 use crate::error::{Error, Result};
 use crate::follow::{Follow, Playing};
 use std::ops::ControlFlow;
 use std::time::Duration;
-use weir_config::{AqmConfig, Arm, Channel, FlowGroup, Link, Rtt, RunConfig, Scenario, SenseConfig, Traffic};
+use weir_config::{
+    AqmConfig, Arm, Channel, Class, Datagrams, FlowGroup, Link, LinkConfig, Rtt, RunConfig, Scenario,
+    SenseConfig, Timing, Traffic,
+};
 use weir_dataplane::Mode;
 use weir_measure::result::{FlowSummary, Progress, Recording, Summary, Transfers};
 use weir_units::{Bytes, Rate};
+use weir_wire::dscp::Dscp;
 
 /// Full frame of Ethernet without its check sequence: FIFOs below IP count packets.
 const FRAME: Bytes = Bytes::new(1514);
+/// Payload of UDP that fits into an IPv4 packet of 1500 bytes.
+const CALL_MAX: Bytes = Bytes::new(1472);
 
 /// What the lab makes of a scenario with `[[links]]`.
 #[derive(Debug)]
@@ -20,10 +26,30 @@ pub struct Access {
     pub config: AccessConfig,
     /// Names of the limiters, by home.
     limiters: Vec<String>,
-    /// Of each flow of the scenario: its table, and its home and number there.
-    flows: Vec<(u32, usize, usize)>,
+    /// The flows of the scenario.
+    flows: Vec<Flow>,
     /// Links that are wires in the lab.
     wires: Vec<String>,
+}
+
+/// A flow of the scenario: its table, its home, and which of its connections or calls it is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Flow {
+    group: u32,
+    home: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Connection(usize),
+    Call(usize),
+}
+
+/// What a `[[flows]]` table asks for.
+enum Asked {
+    Connection(Connection),
+    Call(Call),
 }
 
 fn refused(what: impl Into<String>) -> Error {
@@ -107,6 +133,7 @@ impl Access {
                 mode: None,
                 homes: modems.iter().map(home).collect::<Result<_>>()?,
                 shared: first.fifo.shape.rate.unwrap_or(Rate::ZERO),
+                lent: first.limiter.shape.rate.unwrap_or(Rate::ZERO),
                 fifo: packets(first.fifo)?,
                 rtt: nanos(round_trip(scenario)?),
                 duration: nanos(scenario.run.duration),
@@ -131,16 +158,29 @@ impl Access {
                 Way::Upload => &group.from,
                 Way::Download => &group.to,
             };
-            let home = modems.iter().position(|m| node.as_deref() == Some(m.home(self.config.way)));
-            let Some(home) = home else {
+            let homes = modems.iter().map(|m| m.home(self.config.way)).enumerate();
+            let place = node.as_deref().and_then(|node| {
+                homes.clone().find_map(|(home, name)| Some((home, machine(scenario, name, node)?)))
+            });
+            let Some((home, machine)) = place else {
                 return Err(refused(format!("`flows.{number}` is not between a home and the server")));
             };
-            let connection = connection(group)
+            self.config.homes[home].machines = self.config.homes[home].machines.max(machine + 1);
+            let asked = asked(group)
                 .map_err(|key| refused(format!("the lab of modems does not know `flows.{number}.{key}`")))?;
             for _ in 0..group.count {
-                let connections = &mut self.config.homes[home].connections;
-                self.flows.push((number as u32, home, connections.len()));
-                connections.push(connection.clone());
+                let Home { connections, calls, .. } = &mut self.config.homes[home];
+                let kind = match &asked {
+                    Asked::Connection(connection) => {
+                        connections.push(Connection { machine, ..connection.clone() });
+                        Kind::Connection(connections.len() - 1)
+                    }
+                    Asked::Call(call) => {
+                        calls.push(Call { machine, ..*call });
+                        Kind::Call(calls.len() - 1)
+                    }
+                };
+                self.flows.push(Flow { group: number as u32, home, kind });
             }
         }
         Ok(())
@@ -201,8 +241,12 @@ impl Access {
     }
 
     fn flows(&self, scenario: &Scenario, homes: &[ModemResult], measured_s: f64) -> Vec<FlowSummary> {
-        let flow = |(id, (group, home, number)): (usize, &(u32, usize, usize))| {
-            let sent = &homes[*home].connections[*number];
+        let flow = |(id, Flow { group, home, kind }): (usize, &Flow)| {
+            let (asked, found) = (&self.config.homes[*home], &homes[*home]);
+            let (sent, size) = match *kind {
+                Kind::Connection(n) => (found.connections[n], asked.connections[n].size),
+                Kind::Call(n) => (answered(&asked.calls[n], &found.calls_ms[n]), None),
+            };
             FlowSummary {
                 id: id as u32,
                 group: *group,
@@ -211,7 +255,7 @@ impl Access {
                 goodput_bps: sent.bytes as f64 * 8.0 / measured_s.max(1e-9),
                 retransmits: sent.retransmits,
                 rtt_ms: sent.rtt_ms,
-                transfers: self.config.homes[*home].connections[*number].size.map(|_| Transfers {
+                transfers: size.map(|_| Transfers {
                     completed: sent.completed as u32,
                     mean_s: (sent.completed > 0).then(|| sent.busy_s / sent.completed as f64),
                 }),
@@ -231,6 +275,7 @@ fn modems(scenario: &Scenario) -> Result<Vec<Modem<'_>>> {
         };
         let probed = limiter.sense.as_ref().is_none_or(|sense| sense.at == fifo.to);
         let plain = limiter.variation.changed().is_empty() && fifo.variation.changed().is_empty();
+        let plain = plain && fifo.committed.is_none();
         if !probed || !plain || limiter.shape.rate.is_none() {
             let what =
                 format!("`{}` is no limiter of constant rate that is sensed to `{}`", limiter.name, fifo.to);
@@ -244,14 +289,39 @@ fn modems(scenario: &Scenario) -> Result<Vec<Modem<'_>>> {
         if members != modems.len() || modems.iter().any(|modem| modem.fifo.medium != *medium) {
             return Err(refused("the links behind the limiters are not all those of one `medium`"));
         }
+        // Limiters borrow from each other, or each has a link of its own.
+        let lender = &first.limiter.medium;
+        let members = scenario.links.iter().filter(|link| lender.is_some() && link.medium == *lender).count();
+        let agree =
+            |m: &Modem| m.limiter.medium == *lender && m.limiter.committed.is_some() == lender.is_some();
+        if !modems.iter().all(agree) || lender.is_some() && members != modems.len() {
+            return Err(refused("the limiters are not all the links of one `medium` with `committed` rates"));
+        }
     }
     Ok(modems)
 }
 
+/// Which machine of a home a node is: the home's own node, or one with a wire to it.
+fn machine(scenario: &Scenario, home: &str, node: &str) -> Option<u32> {
+    if node == home {
+        return Some(0);
+    }
+    let wires = scenario.links.iter().filter(|link| link.to == home && link.medium.is_none());
+    let wires = wires.filter(|link| {
+        link.aqm.is_none()
+            && scenario.links.iter().any(|back| {
+                back.from == home && back.to == link.from && back.medium.is_none() && back.aqm.is_none()
+            })
+    });
+    wires.zip(1..).find(|(link, _)| link.from == node).map(|(_, number)| number)
+}
+
 fn home(modem: &Modem) -> Result<Home> {
-    let Link { shape, queue, aqm, policy, sense, .. } = modem.limiter;
+    let Link { shape, queue, aqm, policy, sense, committed, .. } = modem.limiter;
+    // The rate of a class is that of all together.
+    let link = LinkConfig { rate: Some(modem.limiter.queue_rate()), ..shape.clone() };
     let a_to_b = Channel {
-        link: shape.clone(),
+        link,
         queue: queue.clone(),
         aqm: aqm.clone(),
         policy: policy.clone(),
@@ -270,7 +340,14 @@ fn home(modem: &Modem) -> Result<Home> {
     };
     let limiter =
         RunConfig { a_to_b, sense: usual.sense.iter().cloned().filter_map(sensing).collect(), ..usual };
-    Ok(Home { limiter, connections: Vec::new() })
+    Ok(Home {
+        limiter,
+        committed: *committed,
+        expedites: modem.limiter.expedite,
+        machines: 1,
+        connections: Vec::new(),
+        calls: Vec::new(),
+    })
 }
 
 /// Full frames that fit into the FIFO.
@@ -288,23 +365,51 @@ fn round_trip(scenario: &Scenario) -> Result<weir_units::Duration> {
     }
 }
 
-/// A connection, or the key that the lab of modems does not play.
-fn connection(group: &FlowGroup) -> std::result::Result<Connection, String> {
-    if let Some(key) = group.unplayed(Arm::Modems).into_iter().next() {
+/// What came of a call: the datagrams that came back.
+fn answered(call: &Call, round_trips_ms: &[f64]) -> ConnectionResult {
+    let count = round_trips_ms.len();
+    ConnectionResult {
+        bytes: (count * call.payload) as u64,
+        rtt_ms: round_trips_ms.iter().sum::<f64>() / count.max(1) as f64,
+        ..ConnectionResult::default()
+    }
+}
+
+/// A connection or a call, or the key that the lab of modems does not play.
+fn asked(group: &FlowGroup) -> std::result::Result<Asked, String> {
+    let traffic = group.traffic();
+    let is_call = matches!(traffic, Traffic::Unresponsive(_));
+    // Datagrams have no congestion control, which `congestion` says too.
+    let mut unplayed =
+        group.unplayed(Arm::Modems).into_iter().filter(|key| !(is_call && key == "congestion"));
+    if let Some(key) = unplayed.next() {
         return Err(key);
+    }
+    let dscp = match group.class {
+        Class::Assured => Dscp::DEFAULT,
+        Class::Expedited => Dscp::EXPEDITED,
+        Class::NonQueueBuilding => Dscp::NQB,
+    };
+    if let Traffic::Unresponsive(Datagrams { rate, payload, timing: Timing::Cbr }) = traffic {
+        let payload = payload.unwrap_or(CALL_MAX);
+        let every = Duration::from_nanos(rate.time_for(payload).as_nanos());
+        return Ok(Asked::Call(Call { dscp, payload: payload.get() as usize, every, machine: 0 }));
+    }
+    if dscp != Dscp::DEFAULT {
+        return Err("class".into());
     }
     // The kernels there keep the threshold of slow start, so that it has to be asked for.
     if !group.host.ssthresh_saved {
         return Err("ssthresh_saved".into());
     }
     let nanos = |d: weir_units::Duration| Duration::from_nanos(d.as_nanos());
-    match group.traffic() {
+    Ok(Asked::Connection(match traffic {
         Traffic::Transfers { size, pause, .. } => {
-            Ok(Connection { size: Some(size.get()), pause: pause.map(nanos) })
+            Connection { size: Some(size.get()), pause: pause.map(nanos), machine: 0 }
         }
         // The keys of all other traffic are none that this arm plays.
-        _ => Ok(Connection { size: None, pause: None }),
-    }
+        _ => Connection::default(),
+    }))
 }
 
 #[cfg(test)]
@@ -327,7 +432,8 @@ mod tests {
             assert_eq!((config.way, config.shared, config.fifo), (way, Rate::from_mbps(48), 1000));
             assert_eq!((config.rtt, config.duration), (Duration::from_millis(100), Duration::from_secs(120)));
             assert_eq!((limiters[0].as_str(), limiters.len(), wires.len()), (first, 3, 8));
-            assert_eq!((flows.len(), flows[6], flows[10]), (30, (2, 0, 6), (3, 1, 0)));
+            let flow = |group, home, n| Flow { group, home, kind: Kind::Connection(n) };
+            assert_eq!((flows.len(), flows[6], flows[10]), (30, flow(2, 0, 6), flow(3, 1, 0)));
             for home in &config.homes {
                 let sizes: Vec<_> = home.connections.iter().map(|c| c.size).collect();
                 let [file, page] = [Some(5_000_000), Some(700_000)];
@@ -337,6 +443,75 @@ mod tests {
                 assert_eq!(limiter.a_to_b.aqm.as_ref().map(|aqm| aqm.name.as_str()), Some("asqm"));
                 assert_eq!(limiter.sense.first().map(|sense| sense.every), Some(4));
             }
+        }
+    }
+
+    const CALL: &str = "\n[[flows]]\nfrom = \"home2\"\nto = \"cdn\"\nrtt = \"100ms\"\nclass = \"ef\"\n\
+                        udp_rate = \"80kbit/s\"\npacket = \"172B\"\n";
+
+    #[test]
+    fn datagrams_at_a_rate_are_calls_of_their_class() {
+        let Access { config, flows, .. } = read(&format!("{UPLOAD}{CALL}")).unwrap();
+        assert_eq!(flows[30], Flow { group: 9, home: 1, kind: Kind::Call(0) });
+        let [without, home] = [&config.homes[0], &config.homes[1]];
+        assert_eq!((without.calls.len(), home.connections.len(), home.expedites), (0, 10, true));
+        let Call { dscp, payload, every, machine } = home.calls[0];
+        assert_eq!((home.machines, machine), (1, 0));
+        assert_eq!((dscp, payload, every), (Dscp::EXPEDITED, 172, Duration::from_micros(17_200)));
+        let answered = answered(&home.calls[0], &[100.0, 300.0]);
+        assert_eq!((answered.bytes, answered.rtt_ms), (344, 200.0));
+        let poisson = read(&format!("{UPLOAD}{CALL}udp_pattern = \"poisson\"\n")).unwrap_err().to_string();
+        assert!(poisson.contains("`flows.9.udp_pattern`"), "{poisson}");
+    }
+
+    #[test]
+    fn a_node_with_a_wire_to_a_home_is_a_machine_of_it() {
+        let wire = |from: &str, to: &str| {
+            format!(
+                "[[links]]\nname = \"{from}_{to}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"1Gbit/s\"\n\n"
+            )
+        };
+        for (text, own) in
+            [(UPLOAD, "from = \"home2\"\nto = \"cdn\""), (DOWNLOAD, "from = \"cdn\"\nto = \"home2\"")]
+        {
+            let wires = wire("laptop", "home2") + &wire("home2", "laptop");
+            let (links, flows) = text.split_once("[[flows]]").unwrap();
+            let flows = flows.replacen(own, &own.replace("home2", "laptop"), 1);
+            let with = |wires: &str| read(&format!("{links}{wires}[[flows]]{flows}"));
+            let Access { config, wires: told, .. } = with(&wires).unwrap();
+            assert_eq!(config.homes.iter().map(|home| home.machines).collect::<Vec<_>>(), [1, 2, 1]);
+            let machines: Vec<u32> = config.homes[1].connections.iter().map(|c| c.machine).collect();
+            assert_eq!(machines, [1, 1, 1, 1, 1, 0, 0, 0, 0, 0]);
+            assert!(told.contains(&"laptop_home2".to_string()), "{told:?}");
+        }
+    }
+
+    /// The limiters of `UPLOAD` as classes of a shaper.
+    fn borrowing(text: &str) -> String {
+        let class =
+            "medium = \"limiters\"\ncommitted = \"8Mbit/s\"\nceil = \"16Mbit/s\"\nrate = \"40Mbit/s\"\n";
+        let limiters = text.split("[[links]]\n").map(|link| match link.starts_with("name = \"limit_up") {
+            true => link.replace("rate = \"16Mbit/s\"\n", class),
+            false => link.to_string(),
+        });
+        limiters.collect::<Vec<_>>().join("[[links]]\n")
+    }
+
+    #[test]
+    fn limiters_of_one_medium_borrow_from_each_other() {
+        let text = borrowing(UPLOAD);
+        let Access { config, .. } = read(&text).unwrap();
+        let rates = |home: &Home| (home.committed, home.limiter.a_to_b.link.rate);
+        let mbps = |rate| Some(Rate::from_mbps(rate));
+        assert!(config.homes.iter().all(|home| rates(home) == (mbps(8), mbps(16))));
+        assert_eq!(config.lent, Rate::from_mbps(40));
+        let own = read(UPLOAD).unwrap().config;
+        assert!(own.homes.iter().all(|home| rates(home) == (None, mbps(16))));
+        let turns = text.replace("committed = \"8Mbit/s\"\nceil = \"16Mbit/s\"\n", "");
+        let two = borrowing(UPLOAD).replacen("\"limiters\"", "\"others\"", 1);
+        for text in [turns, two] {
+            let told = read(&text).unwrap_err().to_string();
+            assert!(told.contains("not all the links of one `medium` with `committed` rates"), "{told}");
         }
     }
 
@@ -354,6 +529,7 @@ mod tests {
             ("ssthresh_saved = true", "", "`flows.0.ssthresh_saved`"),
             ("ssthresh_saved = true", "ssthresh_saved = true\nhystart = false", "`flows.0.hystart`"),
             ("start_spread = \"2s\"", "start = \"2s\"", "`flows.0.start`"),
+            ("start_spread = \"2s\"", "class = \"ef\"", "`flows.0.class`"),
             ("pause = \"0s\"", "every = \"1s\"", "`flows.0.every`"),
         ] {
             let told = told(from, to);

@@ -11,6 +11,9 @@
 //!   home 2 --'                                 '-- [b] limiter 2 [a] --'
 //! ```
 //!
+//! A home may have several machines, all on its network: a bridge before the limiter joins them, and for
+//! downloads that of the modems.
+//!
 //! A bridge stands for the modems and the head end: each modem has a FIFO there that nobody manages, and they
 //! take turns on the shared link. What probes turn around at, the gateway for uploads and the home for
 //! downloads, is Linux as it comes, with routing and a strict reverse path filter on.
@@ -27,6 +30,8 @@ use weir_units::Rate;
 
 /// Most modems.
 pub const MODEMS_MAX: u32 = 8;
+/// Most machines of a home.
+pub const MACHINES_MAX: u32 = 8;
 /// The server's address.
 pub const SERVER: &str = "10.21.0.2";
 /// The gateway's address towards the server.
@@ -36,9 +41,9 @@ const FIFOS: &str = "fifos";
 /// Largest frame without its check sequence.
 const FRAME: u32 = 1514;
 
-/// The address of a home. Each has a network of its own.
-pub fn home_address(modem: u32) -> String {
-    format!("10.20.{modem}.2")
+/// The address of a machine of a home. Each home has a network of its own.
+pub fn home_address(modem: u32, machine: u32) -> String {
+    format!("10.20.{modem}.{}", machine + 2)
 }
 
 /// The gateway's address towards a home.
@@ -49,8 +54,8 @@ pub fn gateway_address(modem: u32) -> String {
 /// The namespaces. Removed when dropped.
 #[derive(Debug)]
 pub struct Wires {
-    /// One for each modem.
-    pub homes: Vec<String>,
+    /// One for each machine of each modem.
+    pub homes: Vec<Vec<String>>,
     /// One for each modem, with the ports `a` and `b`.
     pub limiters: Vec<String>,
     /// With the ports `a` and `b`.
@@ -59,19 +64,30 @@ pub struct Wires {
     pub server: String,
     /// Bridges: the one with the FIFOs, and for downloads the one behind them.
     bridges: Vec<String>,
+    /// For uploads, one for each modem: the bridge of its machines, where it has several.
+    hubs: Vec<Option<String>>,
     gateway: String,
 }
 
 impl Wires {
-    /// Builds them. If a step fails, what was built so far is removed.
-    pub fn new(modems: u32, way: Way, shared: Rate, fifo: u32) -> Result<Wires> {
+    /// Builds them, for so many machines behind each modem. If a step fails, what was built so far is
+    /// removed.
+    pub fn new(machines: &[u32], way: Way, shared: Rate, fifo: u32) -> Result<Wires> {
         require_root("building network namespaces")?;
         let (owner, first) = (Owner::current(), next_number());
         let name = |role: &str| owner.name(role, first);
-        let each = |role: &str| (0..modems).map(|i| owner.name(role, first * MODEMS_MAX + i)).collect();
+        let modem = |i: u32| first * MODEMS_MAX + i;
+        let modems = || machines.iter().zip(0..);
+        let home = |(machines, i): (&u32, u32)| {
+            (0..*machines).map(|n| owner.name("hom", modem(i) * MACHINES_MAX + n)).collect()
+        };
+        let hub = |(machines, i): (&u32, u32)| {
+            (*machines > 1 && way == Way::Upload).then(|| owner.name("hub", modem(i)))
+        };
         let wires = Wires {
-            homes: each("hom"),
-            limiters: each("lim"),
+            homes: modems().map(home).collect(),
+            limiters: modems().map(|(_, i)| owner.name("lim", modem(i))).collect(),
+            hubs: modems().map(hub).collect(),
             delay: name("dly"),
             server: name("srv"),
             bridges: match way {
@@ -86,7 +102,8 @@ impl Wires {
 
     fn all(&self) -> impl Iterator<Item = &String> {
         let single = [&self.gateway, &self.delay, &self.server];
-        self.homes.iter().chain(&self.limiters).chain(&self.bridges).chain(single)
+        let homes = self.homes.iter().flatten();
+        homes.chain(&self.limiters).chain(self.hubs.iter().flatten()).chain(&self.bridges).chain(single)
     }
 
     fn build(&self, way: Way, shared: Rate, fifo: u32) -> Result<()> {
@@ -95,7 +112,7 @@ impl Wires {
             in_netns(name, || set_sysctl_if_present("ipv6/conf/default/disable_ipv6", "1"))??;
             ip_batch(name, &["link set dev lo up".into()])?;
         }
-        for bridge in &self.bridges {
+        for bridge in self.bridges.iter().chain(self.hubs.iter().flatten()) {
             ip_batch(bridge, &["link add name br0 type bridge".into(), "link set dev br0 up".into()])?;
         }
         match way {
@@ -111,7 +128,17 @@ impl Wires {
     fn wire_uploads(&self) -> Result<()> {
         let bridge = &self.bridges[0];
         for (i, (home, limiter)) in self.homes.iter().zip(&self.limiters).enumerate() {
-            wire(home, "wan", limiter, "a")?;
+            match &self.hubs[i] {
+                None => wire(&home[0], "wan", limiter, "a")?,
+                Some(hub) => {
+                    wire(hub, "up", limiter, "a")?;
+                    join(hub, "up")?;
+                    for (n, machine) in home.iter().enumerate() {
+                        wire(hub, &format!("h{n}"), machine, "wan")?;
+                        join(hub, &format!("h{n}"))?;
+                    }
+                }
+            }
             wire(limiter, "b", bridge, &format!("m{i}"))?;
             join(bridge, &format!("m{i}"))?;
         }
@@ -125,8 +152,10 @@ impl Wires {
             wire(&self.gateway, &format!("lan{i}"), limiter, "a")?;
             wire(limiter, "b", head_end, &format!("m{i}"))?;
             join(head_end, &format!("m{i}"))?;
-            wire(modems, &format!("h{i}"), home, "wan")?;
-            join(modems, &format!("h{i}"))?;
+            for (n, machine) in home.iter().enumerate() {
+                wire(modems, &format!("h{i}m{n}"), machine, "wan")?;
+                join(modems, &format!("h{i}m{n}"))?;
+            }
         }
         wire(head_end, FIFOS, modems, "up")?;
         join(head_end, FIFOS)?;
@@ -136,7 +165,7 @@ impl Wires {
     fn address(&self, way: Way) -> Result<()> {
         let turns: Vec<&String> = match way {
             Way::Upload => vec![&self.gateway],
-            Way::Download => self.homes.iter().chain([&self.gateway]).collect(),
+            Way::Download => self.homes.iter().flatten().chain([&self.gateway]).collect(),
         };
         for router in turns {
             in_netns(router, router_settings)??;
@@ -154,11 +183,13 @@ impl Wires {
                 Way::Upload => "lan".to_string(),
                 Way::Download => format!("lan{i}"),
             };
-            let (near, far) = (home_address(i as u32), gateway_address(i as u32));
+            let far = gateway_address(i as u32);
             ip_batch(&self.gateway, &[on(&far, &lan)])?;
-            ip_batch(home, &[on(&near, "wan"), via(&far)])?;
+            for (machine, n) in home.iter().zip(0..) {
+                ip_batch(machine, &[on(&home_address(i as u32, n), "wan"), via(&far)])?;
+            }
         }
-        for host in self.homes.iter().chain([&self.server]) {
+        for host in self.homes.iter().flatten().chain([&self.server]) {
             in_netns(host, end_host_settings)??;
             // Without room there a veth discards what its peer cannot take at once.
             run("tc", &["-n", host, "qdisc", "replace", "dev", "wan", "root", "pfifo", "limit", "1000"])?;

@@ -9,9 +9,10 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 use weir_config::RunConfig;
 use weir_lab::Looking;
-use weir_lab::access::{AccessConfig, Connection, Home, ModemResult, Way, run};
+use weir_lab::access::{AccessConfig, Call, Connection, Home, ModemResult, Way, run};
 use weir_lab::host;
 use weir_units::Rate;
+use weir_wire::dscp::Dscp;
 
 /// A home that uploads through a limiter of 16 Mbit/s and a modem of 7, whose FIFO takes 1.7 s to drain.
 fn upload(aqm: &str, sense: &str) -> ModemResult {
@@ -19,29 +20,52 @@ fn upload(aqm: &str, sense: &str) -> ModemResult {
 }
 
 fn upload_for(seconds: u64, aqm: &str, sense: &str) -> ModemResult {
+    let config = AccessConfig {
+        shared: Rate::from_mbps(7),
+        duration: Duration::from_secs(seconds),
+        ..access(vec![home(16, aqm, sense)])
+    };
+    let [modem] = <[ModemResult; 1]>::try_from(played(&config)).expect("one modem");
+    modem
+}
+
+/// A home with three uploads behind a limiter of so many Mbit/s.
+fn home(mbps: u64, aqm: &str, sense: &str) -> Home {
     let text = format!(
-        "[ports]\na = \"a\"\nb = \"b\"\n[a_to_b]\nrate = \"16Mbit/s\"\naccounting = \"frame\"\nbuffer = \"1.5MB\"\n\
+        "[ports]\na = \"a\"\nb = \"b\"\n[a_to_b]\nrate = \"{mbps}Mbit/s\"\naccounting = \"frame\"\nbuffer = \"1.5MB\"\n\
          [a_to_b.aqm]\nname = \"{aqm}\"\n{sense}"
     );
-    let config = AccessConfig {
+    Home {
+        limiter: RunConfig::parse("limiter", &text).expect("it is valid"),
+        committed: None,
+        expedites: false,
+        machines: 1,
+        connections: vec![Connection::default(); 3],
+        calls: Vec::new(),
+    }
+}
+
+/// An access network in which the limiters are the bottlenecks.
+fn access(homes: Vec<Home>) -> AccessConfig {
+    AccessConfig {
         way: Way::Upload,
-        homes: vec![Home {
-            limiter: RunConfig::parse("limiter", &text).expect("it is valid"),
-            connections: vec![Connection { size: None, pause: None }; 3],
-        }],
+        homes,
         mode: None,
-        shared: Rate::from_mbps(7),
+        shared: Rate::from_mbps(60),
+        lent: Rate::from_mbps(16),
         fifo: 1000,
         rtt: Duration::from_millis(20),
-        duration: Duration::from_secs(seconds),
+        duration: Duration::from_secs(6),
         warmup: Duration::from_secs(3),
-    };
-    let [modem] = <[ModemResult; 1]>::try_from(
-        run(&config, |_| ControlFlow::Continue(()), &mut Looking(|_| ControlFlow::Continue(())))
-            .expect("it runs"),
-    )
-    .expect("one modem");
-    modem
+    }
+}
+
+fn played(config: &AccessConfig) -> Vec<ModemResult> {
+    run(config, |_| ControlFlow::Continue(()), &mut Looking(|_| ControlFlow::Continue(()))).expect("it runs")
+}
+
+fn mbps(modem: &ModemResult) -> f64 {
+    modem.bins_bps.iter().sum::<f64>() / modem.bins_bps.len() as f64 / 1e6
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -72,9 +96,8 @@ fn both(attempt: &mut Attempt) {
         500.0..,
     );
     attempt.within("and with ASQM, which does", asqm.0, ..300.0);
-    let mean = asqm.1.bins_bps.iter().sum::<f64>() / asqm.1.bins_bps.len() as f64;
     // TCP delivers in order: in the second in which a gap is filled it delivers more than the link carries.
-    attempt.within("Mbit/s delivered over the modem's link of 7", mean / 1e6, 4.0..);
+    attempt.within("Mbit/s delivered over the modem's link of 7", mbps(&asqm.1), 4.0..);
     let sensing = asqm.1.link.sensing.expect("it senses");
     attempt.holds(format_args!("state {}", sensing.state), "sensing", sensing.state == "sensing");
     attempt.within("share of the probes", sensing.share, ..=0.005);
@@ -91,7 +114,7 @@ fn can_run() -> bool {
 
 fn told(what: &str, modem: &ModemResult) -> (f64, f64) {
     let ping = median(modem.pings_ms.clone());
-    let mbps = modem.bins_bps.iter().sum::<f64>() / modem.bins_bps.len() as f64 / 1e6;
+    let mbps = mbps(modem);
     let shaped = modem.link.sensing.as_ref().and_then(|sensing| sensing.shaped.as_ref());
     skipped::say(format!("{what}: median of the pings {ping:.0} ms, {mbps:.2} Mbit/s, {shaped:?}"));
     (ping, mbps)
@@ -143,4 +166,75 @@ fn silent(attempt: &mut Attempt) {
     let shaped = sensing.shaped.expect("silence moves the rate");
     let is_lower = shaped.fallen_back && shaped.fall_backs == 1 && shaped.rate_bps == 4e6;
     attempt.holds(format_args!("{shaped:?}"), "4 Mbit/s once", is_lower);
+}
+
+#[test]
+fn a_call_of_class_ef_does_not_wait_with_the_uploads_beside_it() {
+    if can_run() {
+        judged(called);
+    }
+}
+
+/// The uploads fill the limiter, which nobody manages; what is marked EF passes them.
+fn called(attempt: &mut Attempt) {
+    attempt.tolerates(0.1);
+    let call = |dscp| Call { dscp, payload: 172, every: Duration::from_millis(20), machine: 0 };
+    let calls = [Dscp::EXPEDITED, Dscp::DEFAULT].map(call).to_vec();
+    let home = Home { expedites: true, calls, ..home(4, weir_aqm::UNMANAGED, "") };
+    let [modem] = <[ModemResult; 1]>::try_from(played(&access(vec![home]))).expect("one modem");
+    attempt.end();
+    let [ef, af] = <[Vec<f64>; 2]>::try_from(modem.calls_ms).expect("two calls");
+    // 150 in 3 s, both ways.
+    assert!((100..=151).contains(&ef.len()), "{} datagrams came back", ef.len());
+    let (ef_ms, af_ms) = (median(ef), median(af));
+    skipped::say(format!("median of class EF {ef_ms:.1} ms, of the others {af_ms:.0} ms"));
+    assert!(ef_ms < af_ms, "{ef_ms} ms of class EF, {af_ms} ms of the others");
+    attempt.within("median of the call in ms", ef_ms, 20.0..40.0);
+    attempt.within("and of one that is not marked", af_ms, 60.0..);
+}
+
+#[test]
+fn limiters_borrow_what_others_leave_in_proportion_to_their_committed_rates() {
+    if can_run() {
+        judged(borrowed);
+    }
+}
+
+/// Of 24 Mbit/s the third home needs nothing: the others have their 4 and 8, and divide 12 as 1 to 2.
+fn borrowed(attempt: &mut Attempt) {
+    // Without borrowing they have half of it, and in equal parts of what is left 1.3 times as much.
+    attempt.tolerates(0.2);
+    let class =
+        |committed: u64| Home { committed: Some(Rate::from_mbps(committed)), ..home(20, "codel", "") };
+    let silent = Home { connections: Vec::new(), ..class(4) };
+    let homes = vec![class(4), class(8), silent];
+    let modems = played(&AccessConfig { lent: Rate::from_mbps(24), ..access(homes) });
+    attempt.end();
+    let [small, large] = [mbps(&modems[0]), mbps(&modems[1])];
+    skipped::say(format!("{small:.2} and {large:.2} Mbit/s"));
+    // Payload is 0.956 of a full frame.
+    attempt.within("Mbit/s of both, of 24", small + large, 21.5..24.0);
+    attempt.within("times as much as the one that is committed half of it", large / small, 1.8..2.2);
+}
+
+#[test]
+fn machines_of_a_home_share_its_modem_both_ways() {
+    if !can_run() {
+        return;
+    }
+    for way in [Way::Upload, Way::Download] {
+        let connections = [0, 1, 2].map(|machine| Connection { machine, ..Connection::default() }).to_vec();
+        let call = Call { dscp: Dscp::DEFAULT, payload: 100, every: Duration::from_millis(20), machine: 2 };
+        let sensed = home(16, "asqm", "[sense]\nport = \"b\"\n");
+        let home = Home { machines: 3, connections, calls: vec![call], ..sensed };
+        let config = AccessConfig { way, duration: Duration::from_secs(5), ..access(vec![home]) };
+        let [modem] = <[ModemResult; 1]>::try_from(played(&config)).expect("one modem");
+        let bytes: Vec<u64> = modem.connections.iter().map(|c| c.bytes).collect();
+        skipped::say(format!("{way:?}: {bytes:?} bytes to or from three machines"));
+        assert!(bytes.iter().all(|bytes| *bytes > 0), "{way:?}: {bytes:?}");
+        assert!(!modem.calls_ms[0].is_empty() && !modem.pings_ms.is_empty(), "{way:?}");
+        // Whichever machine the data is of, its probes come back.
+        let sensing = modem.link.sensing.expect("it senses");
+        assert!(sensing.sent > 100 && sensing.returned * 10 > sensing.sent * 9, "{way:?}: {sensing:?}");
+    }
 }

@@ -5,7 +5,7 @@ use crate::host::Error;
 use crate::runs::{NestedCase, Planned};
 use serde::Serialize;
 use weir_aqm::{Share, Value};
-use weir_config::{AqmConfig, Document, Rtt, Scenario};
+use weir_config::{AqmConfig, Document, FlowGroup, Rtt, Scenario};
 use weir_units::{Duration, Rate};
 
 /// An algorithm of the paper.
@@ -191,6 +191,14 @@ pub struct Case {
     /// Whether the limiters are classes of a shaper and borrow what is above the committed rate.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub borrows: bool,
+    /// Machines behind each modem, between which the connections are divided.
+    #[serde(skip_serializing_if = "is_one")]
+    pub machines: u32,
+}
+
+/// As most runs are, which so stay as they are written.
+fn is_one(machines: &u32) -> bool {
+    *machines == 1
 }
 
 /// Rates of the paper, in kbit/s.
@@ -253,6 +261,7 @@ impl Case {
             target_ms: TARGET_MS,
             probing: Probing::USUAL,
             borrows: false,
+            machines: 1,
         }
     }
 
@@ -269,8 +278,10 @@ impl Case {
             Direction::Download => scenario_file!("asqm_download.toml"),
         };
         let text = if self.study == Study::Voice { self.with_voice(text) } else { text.to_string() };
+        let text = self.with_machines(&text);
         let mut scenario =
             Document::parse(name, &text).and_then(|file| file.scenario()).map_err(Error::input)?;
+        scenario.flows = scenario.flows.iter().flat_map(|flows| self.divided(flows)).collect();
         scenario.run.seeds = 1;
         if quick {
             scenario.run.duration = Duration::from_secs(20);
@@ -299,6 +310,36 @@ impl Case {
         };
         let calls: String = (1..=3).map(call).collect();
         text.replace("\n[run]", &format!("{calls}\n[run]"))
+    }
+
+    /// The scenario with a wire to each further machine of a home.
+    fn with_machines(&self, text: &str) -> String {
+        let wire = |from: &str, to: &str| {
+            format!(
+                "\n[[links]]\nname = \"{from}_{to}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"1Gbit/s\"\n"
+            )
+        };
+        let wires = (1..=3).flat_map(|home| (1..self.machines).map(move |number| (home, number)));
+        let wires = wires.map(|(home, number)| {
+            let (home, machine) = (format!("home{home}"), machine(&format!("home{home}"), number));
+            wire(&machine, &home) + &wire(&home, &machine)
+        });
+        text.replacen("\n[[flows]]", &(wires.collect::<String>() + "\n[[flows]]"), 1)
+    }
+
+    /// Flows of a home, divided between its machines.
+    fn divided(&self, flows: &FlowGroup) -> Vec<FlowGroup> {
+        let part = |number: u32| {
+            let mut part = flows.clone();
+            part.count = (flows.count + self.machines - 1 - number) / self.machines;
+            let end = match self.way {
+                Direction::Upload => &mut part.from,
+                Direction::Download => &mut part.to,
+            };
+            *end = end.as_deref().map(|home| machine(home, number));
+            part
+        };
+        (0..self.machines).map(part).filter(|part| part.count > 0).collect()
     }
 
     fn set_links(&self, scenario: &mut Scenario) {
@@ -346,6 +387,11 @@ impl Case {
     }
 }
 
+/// The node of a machine of a home; the first is the home's own.
+fn machine(home: &str, number: u32) -> String {
+    if number == 0 { home.to_string() } else { format!("{home}_{}", number + 1) }
+}
+
 /// Every run that the arguments ask for, checked before the first one starts.
 pub fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
     let mut plan = Vec::new();
@@ -372,7 +418,9 @@ pub fn cases(arguments: &Arguments) -> Vec<Case> {
     if arguments.figure.value.sweeps {
         cases.extend(sweeps(arguments.quick));
     }
-    cases.iter_mut().for_each(|case| case.borrows = arguments.borrow);
+    for case in &mut cases {
+        (case.borrows, case.machines) = (arguments.borrow, arguments.machines);
+    }
     cases
 }
 
@@ -428,7 +476,8 @@ pub mod tests {
     /// Arguments for a figure.
     pub fn arguments(figure: &str, quick: bool) -> Arguments {
         let figure = by_name(&FIGURES, figure).expect("a figure");
-        Arguments { figure, arm: Arm::Sim, quick, borrow: false, seeds: None, out: PathBuf::from("out") }
+        let out = PathBuf::from("out");
+        Arguments { figure, arm: Arm::Sim, quick, borrow: false, machines: 1, seeds: None, out }
     }
 
     #[test]
@@ -447,6 +496,31 @@ pub mod tests {
             assert_eq!(calls.count(), 3);
             let named = |name: &str| scenario.links.iter().find(|l| l.name == name).unwrap();
             assert_eq!(named("mac_up1").rate(), Rate::from_mbps(21));
+        }
+    }
+
+    #[test]
+    fn connections_of_a_home_are_divided_between_its_machines() {
+        for way in [Direction::Upload, Direction::Download] {
+            let one = Case::of(Study::Voice, way, Algorithm::Asqm);
+            let two = Case { machines: 2, ..one }.scenario(true).unwrap();
+            let at = |flows: &FlowGroup| match way {
+                Direction::Upload => flows.from.clone(),
+                Direction::Download => flows.to.clone(),
+            };
+            let of = |node: &str| {
+                let mine = two.flows.iter().filter(|flows| at(flows).as_deref() == Some(node));
+                mine.map(|flows| flows.count).collect::<Vec<_>>()
+            };
+            assert_eq!((of("home2"), of("home2_2")), (vec![3, 1, 2, 1], vec![2, 2]));
+            // Whoever counts transfers and pages by their place finds them there.
+            let sizes = |scenario: &Scenario| {
+                let all = scenario.flows.iter();
+                all.flat_map(|flows| vec![flows.transfer; flows.count as usize]).collect::<Vec<_>>()
+            };
+            assert_eq!(sizes(&two), sizes(&one.scenario(true).unwrap()));
+            let again = Document::parse("again", &two.to_toml()).and_then(|file| file.scenario());
+            assert!(again.is_ok(), "{again:?}");
         }
     }
 

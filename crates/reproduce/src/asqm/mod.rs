@@ -28,12 +28,30 @@ pub struct Arguments {
     pub arm: Arm,
     /// A short form: upload only, one round-trip time.
     pub quick: bool,
-    /// Limiters that borrow, instead of links of the rate that they have with it; in the simulator.
+    /// Limiters that borrow, instead of links of the rate that they have with it.
     pub borrow: bool,
+    /// Machines behind each modem, 1 or more.
+    pub machines: u32,
     /// How often each run is made, with other random numbers each time.
     pub seeds: Option<u32>,
     /// Folder in which that of the results is made.
     pub out: PathBuf,
+}
+
+impl Arguments {
+    /// By what the testbed differs from the usual one, in the name of a folder and in a title.
+    fn testbed(&self) -> (String, String) {
+        let (mut named, mut told) = (String::new(), String::new());
+        if self.borrow {
+            named += "-borrow";
+            told += ", limiters that borrow";
+        }
+        if self.machines > 1 {
+            named += &format!("-machines{}", self.machines);
+            told += &format!(", {} machines in each home", self.machines);
+        }
+        (named, told)
+    }
 }
 
 /// Figures of the paper.
@@ -85,11 +103,6 @@ pub fn reproduce(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error
     }
     if arguments.arm == Arm::Sim {
         return results::main(arguments, host);
-    }
-    if arguments.borrow {
-        return Err(Error::input(
-            "limiters that borrow are the simulator's: leave out `--borrow`, or say `--arm sim`",
-        ));
     }
     #[cfg(feature = "live")]
     return lab::main(arguments, host);

@@ -28,7 +28,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         notes: vec![note(arguments)],
         about: json!({
             "paper": "asqm", "figure": arguments.figure.name, "arm": "sim", "quick": arguments.quick,
-            "borrow": arguments.borrow,
+            "borrow": arguments.borrow, "machines": arguments.machines,
         }),
         runs: json!(runs),
         claims: Some(claims),
@@ -47,13 +47,13 @@ fn title(arguments: &Arguments) -> String {
         "sweep" => "what is told without a figure".to_string(),
         one => format!("figure {one}"),
     };
-    format!("ASQM, {what}{}", if arguments.borrow { ", limiters that borrow" } else { "" })
+    format!("ASQM, {what}{}", arguments.testbed().1)
 }
 
 fn folder(arguments: &Arguments) -> PathBuf {
     let quick = if arguments.quick { "-quick" } else { "" };
-    let borrow = if arguments.borrow { "-borrow" } else { "" };
-    arguments.out.join(format!("asqm-figure{}-sim{borrow}{quick}", arguments.figure.name))
+    let (named, _) = arguments.testbed();
+    arguments.out.join(format!("asqm-figure{}-sim{named}{quick}", arguments.figure.name))
 }
 
 fn note(arguments: &Arguments) -> String {

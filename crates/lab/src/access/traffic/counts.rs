@@ -47,8 +47,24 @@ impl Count {
     }
 }
 
-/// When pings came back, and their round trips.
-type Pings = Mutex<Vec<(Instant, Duration)>>;
+/// When datagrams came back, and their round trips.
+#[derive(Debug, Default)]
+pub struct Pings(Mutex<Vec<(Instant, Duration)>>);
+
+impl Pings {
+    /// One came back.
+    pub fn note(&self, rtt: Duration) {
+        let mut pings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pings.push((Instant::now(), rtt));
+    }
+
+    /// Round trips of those that came back in a span, in milliseconds.
+    pub fn within(&self, from: Instant, until: Instant) -> Vec<f64> {
+        let pings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let within = pings.iter().filter(|(at, _)| (from..until).contains(at));
+        within.map(|(_, rtt)| rtt.as_secs_f64() * 1e3).collect()
+    }
+}
 
 /// What all homes did.
 #[derive(Debug)]
@@ -57,23 +73,20 @@ pub struct Counts {
     connections: Vec<Count>,
     /// Number of each home's first connection, and the number of all.
     first: Vec<usize>,
-    pings: Vec<Pings>,
+    /// Of each home: the pings, and behind them those of its calls.
+    pings: Vec<Vec<Pings>>,
 }
 
 impl Counts {
-    /// Nothing yet, for homes with so many connections each.
-    pub fn new(homes: impl Iterator<Item = usize>) -> Counts {
-        let mut first = vec![0];
-        first.extend(homes.scan(0, |sum, count| {
-            *sum += count;
-            Some(*sum)
-        }));
-        let all = first.last().copied().unwrap_or(0);
-        Counts {
-            connections: (0..all).map(|_| Count::default()).collect(),
-            pings: first.iter().skip(1).map(|_| Pings::default()).collect(),
-            first,
+    /// Nothing yet, for homes with so many connections and calls each.
+    pub fn new(homes: impl Iterator<Item = (usize, usize)>) -> Counts {
+        let (mut first, mut pings) = (vec![0], Vec::new());
+        for (connections, calls) in homes {
+            first.push(first[first.len() - 1] + connections);
+            pings.push((0..=calls).map(|_| Pings::default()).collect());
         }
+        let all = first.last().copied().unwrap_or(0);
+        Counts { connections: (0..all).map(|_| Count::default()).collect(), pings, first }
     }
 
     /// The number of a home's connection, which its data begins with.
@@ -101,17 +114,9 @@ impl Counts {
         self.by_home(Count::result)
     }
 
-    /// A ping of a home came back.
-    pub fn note_ping(&self, home: usize, rtt: Duration) {
-        let mut pings = self.pings[home].lock().unwrap_or_else(PoisonError::into_inner);
-        pings.push((Instant::now(), rtt));
-    }
-
-    /// Round trips of a home's pings that came back in a span, in milliseconds.
-    pub fn pings(&self, home: usize, from: Instant, until: Instant) -> Vec<f64> {
-        let pings = self.pings[home].lock().unwrap_or_else(PoisonError::into_inner);
-        let within = pings.iter().filter(|(at, _)| (from..until).contains(at));
-        within.map(|(_, rtt)| rtt.as_secs_f64() * 1e3).collect()
+    /// The pings of a home, or those of one of its calls.
+    pub fn pings(&self, home: usize, call: Option<usize>) -> &Pings {
+        &self.pings[home][call.map_or(0, |call| call + 1)]
     }
 }
 
@@ -121,13 +126,19 @@ mod tests {
 
     #[test]
     fn connections_are_counted_by_home() {
-        let counts = Counts::new([2, 1].into_iter());
+        let counts = Counts::new([(2, 0), (1, 1)].into_iter());
         assert_eq!((counts.slot(0, 1), counts.slot(1, 0)), (1, 2));
         counts.of(1).unwrap().note_received(5);
         counts.of(2).unwrap().note_received(7);
         counts.of(2).unwrap().note_ended(3, 40_000);
         assert_eq!(counts.received(), [vec![0, 5], vec![7]]);
         assert!(counts.of(3).is_none());
+        let from = Instant::now();
+        counts.pings(1, Some(0)).note(Duration::from_millis(30));
+        let until = Instant::now() + Duration::from_secs(1);
+        let of = |home, call| counts.pings(home, call).within(from, until);
+        assert_eq!([of(0, None), of(1, None), of(1, Some(0))], [vec![], vec![], vec![30.0]]);
+        assert!(counts.pings(1, Some(0)).within(until, until).is_empty());
         let last = counts.results()[1][0];
         assert_eq!((last.bytes, last.retransmits, last.rtt_ms), (7, 3, 40.0));
     }

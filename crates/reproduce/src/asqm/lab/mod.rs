@@ -2,7 +2,7 @@
 
 mod draw;
 
-use super::cases::{Algorithm, Case, Direction, RTTS, Study, cases as simulated};
+use super::cases::{Algorithm, Case, Direction, RTTS, Selection, Study, cases as simulated};
 use super::measured::{Measured, Run, Values};
 use super::observer::Delays;
 use super::{Arguments, claims, draw as paper, said, tables};
@@ -10,7 +10,7 @@ use crate::host::{Error, Host, Report, waits};
 use crate::publish::Outcome;
 use crate::runs::NestedCase;
 use crate::said::{Experiments, tell};
-use crate::statistics::{deviation, mean, quantile, sorted};
+use crate::statistics::{self, deviation, mean, quantile};
 use serde::Serialize;
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -47,7 +47,9 @@ impl Overrides {
         let mut config = Access::of(&case.scenario(false)?)?.config;
         let all = config.homes.len() as u64;
         config.homes.truncate(self.homes);
-        config.shared = Rate::from_bps(config.shared.as_bps() * config.homes.len() as u64 / all);
+        for rate in [&mut config.shared, &mut config.lent] {
+            *rate = Rate::from_bps(rate.as_bps() * config.homes.len() as u64 / all);
+        }
         config.duration = Duration::from_secs(self.length_s);
         config.warmup = Duration::from_secs(self.warmup_s);
         Ok(config)
@@ -60,17 +62,31 @@ fn title(case: &Case) -> String {
 }
 
 fn load_name(study: Study) -> &'static str {
-    if study == Study::Peak { "peak" } else { "off-peak" }
+    match study {
+        Study::Peak => "peak",
+        Study::Voice => "peak with calls",
+        _ => "off-peak",
+    }
 }
 
-/// What the arguments ask for, as in the simulator; the short form has two runs.
+/// What the arguments ask for, as in the simulator; the short form has two runs, and two with calls where
+/// what is told without a figure is asked for.
 fn cases(arguments: &Arguments) -> Vec<Case> {
-    if arguments.quick {
-        let of = |managed| Case { rtt_ms: RTTS[0], ..Case::of(Study::Peak, Direction::Upload, managed) };
-        return [Algorithm::CoDel, Algorithm::Asqm].map(of).to_vec();
+    if !arguments.quick {
+        return simulated(arguments);
     }
-    // The lab has one class of packets.
-    simulated(arguments).into_iter().filter(|case| case.study != Study::Voice).collect()
+    let Selection { figures, sweeps } = arguments.figure.value;
+    let studies = [(Study::Peak, !figures.is_empty()), (Study::Voice, sweeps)];
+    let asked = studies.into_iter().filter(|(_, asked)| *asked);
+    let of = |study, managed| Case {
+        rtt_ms: RTTS[0],
+        borrows: arguments.borrow,
+        machines: arguments.machines,
+        ..Case::of(study, Direction::Upload, managed)
+    };
+    asked
+        .flat_map(|(study, _)| [Algorithm::CoDel, Algorithm::Asqm].map(|managed| of(study, managed)))
+        .collect()
 }
 
 /// What was measured of a run, over all its modems.
@@ -91,6 +107,9 @@ struct Point {
     /// Round trips of pings, in milliseconds.
     ping_p50_ms: f64,
     ping_p95_ms: f64,
+    /// The same of the calls of class EF, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_p95_ms: Option<f64>,
     pages: u64,
     /// Probes: bytes for each byte of data, and how many of them came back.
     overhead: Option<f64>,
@@ -111,7 +130,7 @@ struct Point {
 impl Point {
     fn of(case: &Case, run: usize, modems: Vec<ModemResult>) -> Point {
         let sorted = |of: fn(&ModemResult) -> &Vec<f64>, unit: f64| {
-            sorted(modems.iter().flat_map(|m| of(m).iter().map(move |v| v / unit)))
+            statistics::sorted(modems.iter().flat_map(|m| of(m).iter().map(move |v| v / unit)))
         };
         let (pings_ms, bins_mbps) = (sorted(|m| &m.pings_ms, 1.0), sorted(|m| &m.bins_bps, 1e6));
         let bandwidths = modems.iter().map(|m| mean(m.bins_bps.iter().copied()) / 1e6).collect();
@@ -121,6 +140,7 @@ impl Point {
         let wires = || sensing().filter_map(|s| s.wire.as_ref());
         let sent: u64 = sensing().map(|s| s.sent).sum();
         let is_sensed = sent > 0;
+        let calls_ms = statistics::sorted(modems.iter().flat_map(|m| m.calls_ms.concat()));
         let ratio = |a: u64, b: u64| a as f64 / b.max(1) as f64;
         Point {
             case: *case,
@@ -136,6 +156,7 @@ impl Point {
             deviations,
             ping_p50_ms: quantile(&pings_ms, 0.5),
             ping_p95_ms: quantile(&pings_ms, 0.95),
+            call_p95_ms: (!calls_ms.is_empty()).then(|| quantile(&calls_ms, 0.95)),
             pages: modems
                 .iter()
                 .flat_map(|m| m.connections.iter().skip(PAGES_FROM))
@@ -164,7 +185,7 @@ impl Point {
                 deviation_mbps: self.deviations.clone(),
                 overhead: self.overhead,
                 error_p95_ms: None,
-                voice_p95_ms: None,
+                voice_p95_ms: self.call_p95_ms,
                 delays,
                 seconds: self.bins_mbps.clone(),
             },
@@ -182,6 +203,7 @@ impl Point {
             format!("{:.2}", self.deviation_mbps),
             format!("{:.0}", self.ping_p50_ms),
             format!("{:.0}", self.ping_p95_ms),
+            self.call_p95_ms.map_or("–".into(), |ms| format!("{ms:.0}")),
             self.pages.to_string(),
             share(self.overhead, 3),
             share(self.returned, 1),
@@ -189,8 +211,8 @@ impl Point {
     }
 }
 
-const HEADER: [&str; 8] =
-    ["run", "Mbit/s", "± in 1 s", "ping p50 ms", "p95 ms", "pages", "probes %", "returned %"];
+const HEADER: [&str; 9] =
+    ["run", "Mbit/s", "± in 1 s", "ping p50 ms", "p95 ms", "EF p95 ms", "pages", "probes %", "returned %"];
 
 /// Runs the experiment and judges its claims.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
@@ -200,7 +222,8 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         (false, "all") => String::new(),
         (false, figure) => format!("-figure{figure}"),
     };
-    let folder = arguments.out.join(format!("asqm-lab{which}"));
+    let (named, how) = arguments.testbed();
+    let folder = arguments.out.join(format!("asqm-lab{named}{which}"));
     host.prepare(&folder)?;
     let (cases, overrides) = (cases(arguments), Overrides::of(quick));
     let seeds = arguments.seeds.unwrap_or(1) as usize;
@@ -235,9 +258,11 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         vec![Rows { title: "Runs".into(), header: HEADER.map(str::to_string).to_vec(), rows: rows.clone() }];
     shown.extend(tables::all(&measured));
     let outcome = Outcome {
-        title: format!("ASQM, real TCP{}", if quick { " (short form)" } else { "" }),
+        title: format!("ASQM, real TCP{how}{}", if quick { " (short form)" } else { "" }),
         notes: NOTES.map(str::to_string).to_vec(),
-        about: json!({ "paper": "asqm", "figure": arguments.figure.name, "arm": "lab", "quick": quick }),
+        about: json!({ "paper": "asqm", "figure": arguments.figure.name, "arm": "lab", "quick": quick,
+            "borrow": arguments.borrow, "machines": arguments.machines,
+        }),
         runs: json!(points),
         claims: Some(claims),
         unjudged: said::UNJUDGED,
@@ -251,11 +276,13 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
 }
 
 /// What a reader should know.
-const NOTES: [&str; 2] = [
+const NOTES: [&str; 3] = [
     "Each home has five transfers of 5 MB that repeat, one without end and pages of 700 kB of four users; the \
      limiter lets 16 Mbit/s through, and the modem's FIFO holds 1000 packets.",
     "What probes turn around at, the gateway for uploads and the home for downloads, is a Linux namespace with \
      ip_forward and a strict rp_filter.",
+    "A call of class EF is 172 bytes each 17.2 ms, which the server sends back; beside what both ways take without \
+     queues its round trip is what it waits below the limiter, whose lane for EF it passes first.",
 ];
 
 fn run(config: &AccessConfig, host: &dyn Host) -> Result<Vec<ModemResult>, Error> {
@@ -282,7 +309,8 @@ mod tests {
                 assert_eq!((config.homes.len(), config.fifo), (modems, 1000));
                 assert_eq!(config.shared, Rate::from_mbps(shared[is_peak]));
                 assert_eq!(config.rtt, Duration::from_millis(case.rtt_ms));
-                let Home { limiter, connections } = &config.homes[0];
+                let Home { limiter, connections, expedites, .. } = &config.homes[0];
+                assert!(expedites);
                 assert_eq!((limiter.warnings(), connections.len()), (Vec::<String>::new(), 10));
                 assert_eq!(!limiter.sense.is_empty(), case.managed == Algorithm::Asqm);
                 let pages = connections.iter().skip(PAGES_FROM).map(|c| c.size);
@@ -292,11 +320,51 @@ mod tests {
     }
 
     #[test]
+    fn limiters_that_borrow_keep_their_part_of_the_rate_they_share() {
+        for (quick, lent) in [(true, 16), (false, 48)] {
+            let asked = Arguments { borrow: true, ..arguments("4-15", quick) };
+            for case in cases(&asked) {
+                let config = Overrides::of(quick).config(&case).unwrap_or_else(|e| panic!("{e:?}"));
+                assert_eq!(config.lent, Rate::from_mbps(lent));
+                let rates = |home: &Home| (home.committed, home.limiter.a_to_b.link.rate);
+                let wanted = (Some(Rate::from_mbps(8)), Some(Rate::from_mbps(16)));
+                assert!(config.homes.iter().all(|home| rates(home) == wanted));
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_of_each_home_is_judged_beside_what_does_not_sense() {
+        for (quick, homes) in [(true, 1), (false, 3)] {
+            let cases = cases(&arguments("sweep", quick));
+            let voice = cases.iter().filter(|case| case.study == Study::Voice);
+            let config = |case: &Case| Overrides::of(quick).config(case).unwrap_or_else(|e| panic!("{e:?}"));
+            for config in voice.clone().map(config) {
+                assert!(
+                    config.homes.iter().all(|home| home.calls.len() == 1 && home.connections.len() == 10)
+                );
+                assert_eq!(config.homes.len(), homes);
+            }
+            let judged = |asqm_ms: f64| {
+                let of = |case: &Case| {
+                    let ms = if case.managed == Algorithm::Asqm { asqm_ms } else { 1300.0 };
+                    let of_call = ModemResult { calls_ms: vec![vec![ms; 9]], ..ModemResult::default() };
+                    Point::of(case, 0, vec![of_call]).as_simulated()
+                };
+                let runs: Vec<Run> = voice.clone().map(of).collect();
+                claims::all(&Measured::new(&runs)).iter().map(|c| (c.id.clone(), c.held)).collect::<Vec<_>>()
+            };
+            let all = |held| vec![("B11".to_string(), held); voice.clone().count() - 1];
+            assert_eq!((judged(200.0), judged(900.0)), (all(true), all(false)));
+        }
+    }
+
+    #[test]
     fn claims_are_judged_on_what_was_measured() {
         let modem =
             |pings_ms: Vec<f64>| ModemResult { pings_ms, bins_bps: vec![6e6, 7e6], ..ModemResult::default() };
         let points = |asqm_ms: f64| {
-            let [codel, asqm] = <[Case; 2]>::try_from(cases(&arguments("all", true))).expect("two");
+            let [codel, asqm] = <[Case; 2]>::try_from(cases(&arguments("4-15", true))).expect("two");
             let of = |case, ms| Point::of(case, 0, vec![modem(vec![ms; 9])]);
             [of(&codel, 1400.0), of(&asqm, asqm_ms)]
         };
