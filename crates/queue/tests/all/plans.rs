@@ -423,3 +423,27 @@ fn a_guide_of_its_own_is_told_of_its_customer_alone_at_the_rate_of_that() {
     q.enqueue(now, from_host(1, 10, LEN), 1, &mut lost);
     assert_eq!((q.guide().wholes.len(), q.guide().beside), (7, 3));
 }
+
+#[test]
+fn what_passes_for_those_who_are_exempt_fills_the_link_to_the_guides() {
+    let params = per_user::Params { users: 4, ..per_user::Params::default() };
+    let mut q = PerUser::guided(&params, endless(), Told::default(), &setup(1000));
+    q.make_plans(CATCH_UP);
+    let exempt = Plan { is_exempt: true, ..plan(8, 0) };
+    q.set_plans(&mut Plans::new(vec![exempt, exempt, Plan::default()], &[None]));
+    *q.own_guides().unwrap() = Box::new([None, Some(Box::default())]);
+    let mut lost = |_: &Packet, _, _: Cause| panic!("there is room");
+    for n in 0..3 {
+        (0..3).for_each(|user| q.enqueue(at(0), from_host(user, 10 * user + n % 2, LEN), user, &mut lost));
+    }
+    let mut now = at(0);
+    while q.packets() > 0 {
+        let _ = q.dequeue(now, &mut lost);
+        now += Duration::from_millis(1);
+    }
+    // Nothing is decided about packets of customers 0 and 1, and all of them are counted.
+    let own = q.own_guides().unwrap()[1].take().unwrap();
+    assert_eq!((own.wholes.len(), own.sent, own.beside), (0, 0, 3));
+    let of_all = q.guide();
+    assert_eq!((of_all.wholes.len(), of_all.sent, of_all.beside), (3, 3, 6));
+}
