@@ -25,7 +25,8 @@ const POOR: f64 = 0.5;
 
 /// What keys of a single customer begin with, and which of them change while packets pass.
 pub const CUSTOMERS: &str = "customers.";
-const LIVE: [&str; 7] = ["down", "up", "burst", "target", "utilization_low", "target_max", "exempt"];
+const LIVE: [&str; 8] =
+    ["down", "up", "burst", "target", "utilization_low", "utilization_target", "target_max", "exempt"];
 
 /// Customers of a run, where it has some.
 pub struct Customers {

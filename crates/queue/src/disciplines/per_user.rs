@@ -414,10 +414,10 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     fn wake(&mut self, now: Time, at: usize, flow: Option<usize>) {
         if self.line(at, flow).aqm.next_wakeup().is_some_and(|due| due <= now) {
             let m = self.moment(now, at, flow);
-            let key = self.users[at].key;
+            let (key, of_own) = (self.users[at].key, self.own_moment(at, &m));
             let line = line_of(&mut self.users, &mut self.sets, at, flow);
             match own_of(&mut self.own, key) {
-                Some(own) => own.on_wakeup(&mut line.aqm, &m),
+                Some(own) => own.on_wakeup(&mut line.aqm, &of_own),
                 None => self.guide.on_wakeup(&mut line.aqm, &m),
             }
         }
