@@ -29,7 +29,7 @@ use weir_config::{Changed, Document};
 use weir_dataplane::{JOURNALS, privileges};
 use weir_operate::page::Token;
 use weir_operate::{
-    Applied, Board, Command, Configuration, ControlSocket, DirectionStatus, FOLDER, Move, Order,
+    AlarmStatus, Applied, Board, Command, Configuration, ControlSocket, DirectionStatus, FOLDER, Move, Order,
     PolicyStatus, Problem, Refusal, Refused, Server, Sockets, Status, Valued,
 };
 use weir_steer::Policy;
@@ -293,13 +293,17 @@ impl Desk {
         let (server, orders) = Server::new(sockets, board.clone());
         let server =
             if about.what_if { server.simulating(std::sync::Arc::new(what_if::forecast)) } else { server };
+///
+/// Every program that runs long has one, so that what goes into the log of all of them comes from here.
         server.start(|| {
+    board: Board,
             // What is asked for is never read as root. Where that cannot be had, capabilities are gone all
             // the same.
             let _ = privileges::leave_root();
         })?;
         let (orders, hangup) = (Some(orders), Some(hangup));
-        Ok(Desk { _socket: socket, orders, source, hangup, service, is_draining: false })
+        let board = board.clone();
+        Ok(Desk { board, _socket: socket, orders, source, hangup, service, is_draining: false })
     }
 
     /// Whether somebody asked for the end.
@@ -307,9 +311,10 @@ impl Desk {
         self.is_draining
     }
 
-    /// Does for so long what is asked for; entries for the log.
+    /// Does for so long what is asked for; entries for the log, also of alarms that were raised or cleared.
     pub fn serve(&mut self, host: &mut dyn Controlled, time: Duration) -> Vec<Entry> {
-        let (begun, mut lines) = (Instant::now(), Vec::new());
+        let begun = Instant::now();
+        let mut lines: Vec<Entry> = self.board.take_alarmed().iter().map(alarm).collect();
         if self.hangup.as_ref().is_some_and(HangUp::was_told) {
             let answer = self.reload(host);
             lines.push(told("SIGHUP", "reload", &answer));
@@ -608,6 +613,15 @@ mod tests {
         assert_eq!(reloaded.text(), "reload by SIGHUP at 1.500 s: a.b absent -> 1");
         let same = told("uid 0", "set", &Ok(Applied::default()));
         assert_eq!(same.text(), "set by uid 0: everything was so already");
+/// An alarm that was raised or cleared, for the log.
+fn alarm(one: &AlarmStatus) -> Entry {
+    let (state, level) = if one.is_raised { ("raised", Level::Warn) } else { ("cleared", Level::Info) };
+    let entry = Entry::new(level, "alarm", format!("alarm {state}: {}", one.text()));
+    let of = one.direction.as_ref().or(one.port.as_ref());
+    let entry = entry.with("alarm", &one.alarm).with("state", state);
+    of.map_or(entry.clone(), |of| entry.with("of", of))
+}
+
     }
 
     #[test]
@@ -674,3 +688,49 @@ mod tests {
         assert!(refusal.error.contains("`ports.a`") && refusal.problems[0].remedy.contains("--takeover"));
     }
 }
+
+    #[test]
+    fn an_alarm_is_a_line_of_the_log() {
+        let of = |is_raised| AlarmStatus {
+            alarm: "drops".into(),
+            direction: Some("a_to_b".into()),
+            is_raised,
+            why: "12.0 % of the packets are discarded".into(),
+            ..AlarmStatus::default()
+        };
+        let text = "drops of a_to_b: 12.0 % of the packets are discarded";
+        assert_eq!(alarm(&of(true)).text(), format!("alarm raised: {text}"));
+        assert_eq!(alarm(&of(false)).text(), format!("alarm cleared: {text}"));
+    }
+
+    /// A host that takes whatever it is told.
+    struct Any;
+
+    impl Controlled for Any {
+        fn apply(&mut self, _: &Document, _: How<'_>) -> Result<Applied, Refused> {
+            Ok(Applied::default())
+        }
+        fn drain(&mut self) -> Result<Applied, Refused> {
+            Ok(Applied::default())
+        }
+    }
+
+    #[test]
+    fn alarms_of_whoever_publishes_are_lines_of_the_log() {
+        let sockets = Sockets { control: None, metrics: None, page: None };
+        let doors = Doors { socket: None, sockets, service: Service::find() };
+        let (board, mut about) = (Board::default(), Status { verb: "steer".into(), ..Status::default() });
+        let source = source("steer = { period = \"50ms\" }\n");
+        let mut desk = Desk::open(doors, source, &board, &mut about, HangUp::listen()).map_err(drop).unwrap();
+        let mut told = |silent_s: f64, seconds: std::ops::Range<u32>| {
+            seconds.for_each(|s| {
+                board.publish(Status { silent_s, uptime_s: f64::from(s), ..about.clone() });
+            });
+            let lines = desk.serve(&mut Any, Duration::ZERO);
+            lines.iter().map(|line| line.text().to_string()).collect::<Vec<_>>()
+        };
+        let text = "loop_silent: the packet loop told nothing for 4 s: the kernel forwards past the queues";
+        assert_eq!(told(4.0, 1..30), [format!("alarm raised: {text}")]);
+        assert_eq!(told(4.0, 30..60), [""; 0]);
+        assert_eq!(told(0.0, 60..90), [format!("alarm cleared: {text}")]);
+    }
