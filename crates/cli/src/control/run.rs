@@ -83,6 +83,7 @@ impl Control {
         };
         run.board.limit_alarms(limits(&config.alarms));
         run.publish_configuration();
+        run.customers.iter().for_each(|customers| run.board.count(customers.all(DIRECTIONS)));
         Ok(Control { desk, run })
     }
 
@@ -186,6 +187,7 @@ impl Controlled for Asked<'_> {
         if let Some(customers) = &mut run.customers {
             customers.measure_by(&config);
             read.into_iter().for_each(|read| customers.adopt(read));
+            run.board.count(customers.all(DIRECTIONS));
         }
         run.is_changed |= !applied.changed.is_empty();
         run.board.limit_alarms(limits(&config.alarms));
