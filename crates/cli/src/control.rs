@@ -29,7 +29,7 @@ use weir_config::{Changed, Document};
 use weir_dataplane::{JOURNALS, privileges};
 use weir_operate::page::Token;
 use weir_operate::{
-    Applied, Board, Command, Configuration, ControlSocket, DirectionStatus, FOLDER, Move, Order,
+    AlarmStatus, Applied, Board, Command, Configuration, ControlSocket, DirectionStatus, FOLDER, Move, Order,
     PolicyStatus, Problem, Refusal, Refused, Server, Sockets, Status, Valued,
 };
 use weir_steer::Policy;
@@ -45,21 +45,24 @@ impl Doors {
     /// Opens the addresses for metrics and the page, where they are named; refused if they cannot be had.
     /// Those of a run that is taken over are shared with it until it ends.
     ///
-    /// An address comes with the key that names it.
+    /// An address comes with the key or the argument that names it.
     pub fn open(
         metrics: (&str, Option<&str>),
         page: (&str, Option<&str>),
         takeover: bool,
     ) -> Result<Doors, Failure> {
+        let read = |address: Option<&str>| -> Option<SocketAddr> { address?.parse().ok() };
+        if let Some(address) = read(metrics.1).filter(|address| read(page.1) == Some(*address)) {
+            let (key, other) = (named(page.0), named(metrics.0));
+            return Err(Failure::Input(format!(
+                "{key}: {address} is the address of {other}, too. Remedy: name another port, or leave out {other}, as \
+                 the page's address has `/metrics`, too"
+            )));
+        }
         let bound = |(key, address): (&str, Option<&str>)| {
-            let address: Option<SocketAddr> = address.and_then(|address| address.parse().ok());
-            let opened = address.map(|address| {
-                listener(address, takeover).map_err(|error| {
-                    Failure::Failed(format!(
-                        "key `{key}`: cannot listen on {address}: {error}. Remedy: choose another port, or end who \
-                         has it"
-                    ))
-                })
+            let opened = read(address).map(|address| {
+                listener(address, takeover)
+                    .map_err(|error| Failure::Failed(cannot_listen(key, address, &error)))
             });
             opened.transpose()
         };
@@ -118,17 +121,43 @@ impl Doors {
     }
 }
 
+/// A key, or an argument.
+fn named(key: &str) -> String {
+    if key.starts_with("--") { format!("`{key}`") } else { format!("key `{key}`") }
+}
+
+/// Why nobody can ask at an address that a key names, and what to do.
+fn cannot_listen(key: &str, address: SocketAddr, error: &std::io::Error) -> String {
+    let key = named(key);
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => format!(
+            "{key}: {address} is in use: another program listens there. Remedy: name another port, or end that program, \
+             which `ss -ltnp 'sport = :{}'` tells",
+            address.port()
+        ),
+        std::io::ErrorKind::AddrNotAvailable => format!(
+            "{key}: {address} is no address of this network namespace. Remedy: name one that it has, or bring up the \
+             interface that has it (`ip link set dev lo up`)"
+        ),
+        std::io::ErrorKind::PermissionDenied => format!(
+            "{key}: {address} may not be listened at: {error}. Remedy: name a port of 1024 or above, or start it as root"
+        ),
+        _ => format!("{key}: cannot listen at {address}: {error}. Remedy: name another address"),
+    }
+}
+
 /// Listens at an address of which nobody else has anything, or else the run that is taken over.
 fn listener(address: SocketAddr, takeover: bool) -> std::io::Result<TcpListener> {
-    if !takeover {
-        // Sharing as below would go unnoticed.
-        drop(TcpListener::bind(address)?);
-    }
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
+    if takeover {
+        socket.set_reuse_port(true)?;
+    }
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
+    // Whoever takes this run over may share it from now on. Before, two that start at once would both have
+    // it.
+    socket.set_reuse_port(true)?;
     Ok(socket.into())
 }
 
@@ -264,7 +293,10 @@ pub trait Controlled {
 }
 
 /// What is asked for comes in here, and what is known goes out.
+///
+/// Every program that runs long has one, so that what goes into the log of all of them comes from here.
 pub struct Desk {
+    board: Board,
     /// Its name goes with the run.
     _socket: Option<ControlSocket>,
     orders: Option<Receiver<Order>>,
@@ -299,7 +331,8 @@ impl Desk {
             let _ = privileges::leave_root();
         })?;
         let (orders, hangup) = (Some(orders), Some(hangup));
-        Ok(Desk { _socket: socket, orders, source, hangup, service, is_draining: false })
+        let board = board.clone();
+        Ok(Desk { board, _socket: socket, orders, source, hangup, service, is_draining: false })
     }
 
     /// Whether somebody asked for the end.
@@ -307,9 +340,10 @@ impl Desk {
         self.is_draining
     }
 
-    /// Does for so long what is asked for; entries for the log.
+    /// Does for so long what is asked for; entries for the log, also of alarms that were raised or cleared.
     pub fn serve(&mut self, host: &mut dyn Controlled, time: Duration) -> Vec<Entry> {
-        let (begun, mut lines) = (Instant::now(), Vec::new());
+        let begun = Instant::now();
+        let mut lines: Vec<Entry> = self.board.take_alarmed().iter().map(alarm).collect();
         if self.hangup.as_ref().is_some_and(HangUp::was_told) {
             let answer = self.reload(host);
             lines.push(told("SIGHUP", "reload", &answer));
@@ -579,6 +613,15 @@ fn told(who: &str, what: &'static str, answer: &Result<Applied, Refused>) -> Ent
     }
 }
 
+/// An alarm that was raised or cleared, for the log.
+fn alarm(one: &AlarmStatus) -> Entry {
+    let (state, level) = if one.is_raised { ("raised", Level::Warn) } else { ("cleared", Level::Info) };
+    let entry = Entry::new(level, "alarm", format!("alarm {state}: {}", one.text()));
+    let of = one.direction.as_ref().or(one.port.as_ref());
+    let entry = entry.with("alarm", &one.alarm).with("state", state);
+    of.map_or(entry.clone(), |of| entry.with("of", of))
+}
+
 /// Longest line of a change.
 const LINE_MAX: usize = 2000;
 
@@ -620,6 +663,29 @@ mod tests {
         let begun = std::net::TcpStream::connect(address).unwrap();
         assert!(second.accept().is_ok());
         drop(begun);
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_had_is_told_with_its_key_the_cause_and_a_remedy() {
+        let first = listener("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let taken = first.local_addr().unwrap().to_string();
+        let told = |metrics: (&str, Option<&str>), page: (&str, Option<&str>)| {
+            Doors::open(metrics, page, false).err().unwrap().text().to_string()
+        };
+        let none = ("--page", None);
+        let key = told(("run.metrics", Some(&taken)), none);
+        assert!(key.starts_with(&format!("key `run.metrics`: {taken} is in use: another program")), "{key}");
+        assert!(key.contains("Remedy: name another port") && key.contains("ss -ltnp"), "{key}");
+        let argument = told(("--metrics", None), ("--page", Some(&taken)));
+        assert!(argument.starts_with(&format!("`--page`: {taken} is in use")), "{argument}");
+        let both = told(("run.metrics", Some("127.0.0.1:9")), ("run.page", Some("127.0.0.1:9")));
+        assert!(
+            both.starts_with("key `run.page`: 127.0.0.1:9 is the address of key `run.metrics`, too"),
+            "{both}"
+        );
+        // Addresses for documentation are nobody's (RFC 5737).
+        let foreign = told(("run.metrics", Some("192.0.2.1:9469")), none);
+        assert!(foreign.contains("192.0.2.1:9469 is no address of this network namespace"), "{foreign}");
     }
 
     #[test]
@@ -672,5 +738,51 @@ mod tests {
         let (status, refusal) = needs_restart([("ports.a".to_string(), "it is so")], "use --takeover");
         assert_eq!((status, refusal.needs_restart), (409, true));
         assert!(refusal.error.contains("`ports.a`") && refusal.problems[0].remedy.contains("--takeover"));
+    }
+
+    #[test]
+    fn an_alarm_is_a_line_of_the_log() {
+        let of = |is_raised| AlarmStatus {
+            alarm: "drops".into(),
+            direction: Some("a_to_b".into()),
+            is_raised,
+            why: "12.0 % of the packets are discarded".into(),
+            ..AlarmStatus::default()
+        };
+        let text = "drops of a_to_b: 12.0 % of the packets are discarded";
+        assert_eq!(alarm(&of(true)).text(), format!("alarm raised: {text}"));
+        assert_eq!(alarm(&of(false)).text(), format!("alarm cleared: {text}"));
+    }
+
+    /// A host that takes whatever it is told.
+    struct Any;
+
+    impl Controlled for Any {
+        fn apply(&mut self, _: &Document, _: How<'_>) -> Result<Applied, Refused> {
+            Ok(Applied::default())
+        }
+        fn drain(&mut self) -> Result<Applied, Refused> {
+            Ok(Applied::default())
+        }
+    }
+
+    #[test]
+    fn alarms_of_whoever_publishes_are_lines_of_the_log() {
+        let sockets = Sockets { control: None, metrics: None, page: None };
+        let doors = Doors { socket: None, sockets, service: Service::find() };
+        let (board, mut about) = (Board::default(), Status { verb: "steer".into(), ..Status::default() });
+        let source = source("steer = { period = \"50ms\" }\n");
+        let mut desk = Desk::open(doors, source, &board, &mut about, HangUp::listen()).map_err(drop).unwrap();
+        let mut told = |silent_s: f64, seconds: std::ops::Range<u32>| {
+            seconds.for_each(|s| {
+                board.publish(Status { silent_s, uptime_s: f64::from(s), ..about.clone() });
+            });
+            let lines = desk.serve(&mut Any, Duration::ZERO);
+            lines.iter().map(|line| line.text().to_string()).collect::<Vec<_>>()
+        };
+        let text = "loop_silent: the packet loop told nothing for 4 s: the kernel forwards past the queues";
+        assert_eq!(told(4.0, 1..30), [format!("alarm raised: {text}")]);
+        assert_eq!(told(4.0, 30..60), [""; 0]);
+        assert_eq!(told(0.0, 60..90), [format!("alarm cleared: {text}")]);
     }
 }

@@ -6,10 +6,12 @@ use crate::progress::Progress;
 use crate::results::{Planned, file_set, write_as};
 use crate::warmup::Decided;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use weir_config::{Document, Scenario, nearest};
 use weir_measure::result::{Recording, Summary};
 use weir_measure::study::Study;
 use weir_report::FileSet;
+use weir_report::measured::objectives;
 use weir_report::sweep::add_study;
 use weir_sim::Outcome;
 use weir_sim::Watcher;
@@ -25,6 +27,9 @@ pub struct Simulated {
     /// Completion times and what else a study asks for.
     #[serde(flatten)]
     pub study: Study,
+    /// What the run comes to by each of `run.objectives`; null where a column has no value.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub objectives: BTreeMap<String, Option<f64>>,
     /// How the warm-up was decided, where the run itself was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warmup: Option<Decided>,
@@ -158,8 +163,9 @@ pub fn record(
     let Outcome { recording, study, .. } = outcome;
     let summary = recording.summary.clone();
     add_study(&study, &mut files)?;
-    let simulated =
-        Simulated { summary, study, warmup: warmup.cloned(), seed, trace_hash, records, truncated };
+    let objectives = objectives(&summary, &study, &scenario.run.objectives);
+    let warmup = warmup.cloned();
+    let simulated = Simulated { summary, study, objectives, warmup, seed, trace_hash, records, truncated };
     // The copy is this run alone.
     let mut copy = scenario.clone();
     copy.run.seeds = 1;

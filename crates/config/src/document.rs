@@ -113,6 +113,11 @@ impl Document {
         Ok(())
     }
 
+    /// A key in which elements of lists have their number, where it has the name of one: as values have it.
+    pub fn numbered(&self, key: &str) -> String {
+        self.root.numbered(&key.split('.').collect::<Vec<_>>())
+    }
+
     /// Takes out a key or a table, if it is there, as if the file did not have it.
     pub fn unset(&mut self, key: &str) {
         self.root.remove(&key.split('.').collect::<Vec<_>>());

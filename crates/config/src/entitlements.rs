@@ -46,10 +46,13 @@ impl Check for Terms {}
 section! {
     /// How the policy of a customer differs from that of its direction.
     pub struct OwnPolicy {
-        /// Utilization of its rate below which its set point is raised. With this key or `target_max` the
+        /// Utilization of its rate below which its set point is raised. With any key of its policy the
         /// customer has a steering law of its own, which looks at its queue alone; what it does not say is as
         /// in the `policy` of the direction, which must be there.
         utilization_low: Option<Share> = absent("that of `policy`", within(Share(0.0), Share(1.0)));
+        /// Utilization of its rate that is aimed at. Below 100 % a virtual queue keeps its real one nearly
+        /// empty; that stands for one FIFO, so that all flows of the customer have one queue.
+        utilization_target: Option<Share> = absent("100%", within(Share(0.01), Share(1.0)));
         /// Its largest set point, so the most queueing delay that its throughput may cost.
         target_max: Option<Duration> = absent(
             "that of `policy`",
@@ -67,8 +70,9 @@ impl OwnPolicy {
     /// The keys that are given, with their values.
     fn given(&self) -> impl Iterator<Item = (&'static str, Value)> {
         let low = self.utilization_low.map(|share| ("utilization_low", Value::Share(share)));
+        let aim = self.utilization_target.map(|share| ("utilization_target", Value::Share(share)));
         let most = self.target_max.map(|delay| ("target_max", Value::Duration(delay)));
-        low.into_iter().chain(most)
+        low.into_iter().chain(aim).chain(most)
     }
 
     /// The policy of the customer where that of its direction is this; `None` where it has none of its own.
@@ -103,7 +107,11 @@ impl OwnPolicy {
             let (problem, remedy) = told.split_once(": ").unwrap_or((&told, "change one of the two"));
             return Some((key, problem.into(), remedy.into()));
         }
-        let wrong = own.cannot_steer(aqm, queue)?;
+        if own.policy().uses_virtual_queue() && queue.keeps_lanes() {
+            let problem = "below 100% is held by a virtual queue, which stands for one FIFO, and `queue.nqb` gives each user two";
+            return Some(("utilization_target", problem.into(), "leave out one of the two".into()));
+        }
+        let wrong = own.cannot_steer_one(aqm)?;
         Some((first, wrong.problem, wrong.remedy))
     }
 }

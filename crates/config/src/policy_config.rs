@@ -101,6 +101,13 @@ impl PolicyConfig {
         cannot_steer(&aqm.name, &error)
     }
 
+    /// Why it cannot steer that algorithm in one FIFO, if it cannot.
+    pub(crate) fn cannot_steer_one(&self, aqm: &AqmConfig) -> Option<Wrong> {
+        let trial = Trial { aqm, queue: &QueueConfig::default(), policy: self };
+        let error = weir_aqm::visit(&aqm.name, TrialOf(trial, Fifos::One))?.err()?;
+        cannot_steer(&aqm.name, &error)
+    }
+
     /// The same with another value for a parameter.
     pub(crate) fn with(mut self, parameter: &'static str, value: Value) -> PolicyConfig {
         let slot = self.settings.iter_mut().find(|(name, _)| *name == parameter);

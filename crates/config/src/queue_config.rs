@@ -74,6 +74,11 @@ impl QueueConfig {
         weir_queue::visit(&self.discipline, Ask(self)).flatten()
     }
 
+    /// Whether it keeps a lane beside the queue of each user for those who build none.
+    pub(crate) fn keeps_lanes(&self) -> bool {
+        self.settings.iter().any(|(name, value)| *name == "nqb" && *value == Value::Flag(true))
+    }
+
     /// Discipline and algorithm in a few words, such as `flow codel`; the algorithm alone under a plain
     /// queue.
     pub fn label(&self, algorithm: &str) -> String {

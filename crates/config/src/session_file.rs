@@ -6,8 +6,8 @@ use crate::limits::{FASTEST, SLOWEST};
 use crate::plans::IpNetwork;
 use crate::problems::Problems;
 use crate::schema::{
-    Check, Here, OPTIONAL_TABLES, Printer, Section, TABLES, absent, list, or, reference, required, such,
-    within,
+    Check, Here, OPTIONAL_TABLES, Printer, Range, Section, TABLES, absent, list, or, reference, required,
+    such, within,
 };
 use crate::sense_config::unicast;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +60,14 @@ section! {
         ambr_down: Option<Rate> = absent("no limit", within(SLOWEST, FASTEST));
         /// The QoS flow of what no filter of `flows` matches.
         qfi: u32 = or(9, within(1, 63));
+        /// Whether its QoS flows are bearers, as the gateway of 4G has them: each with a tunnel of its own in
+        /// both directions, and no QFI in packets. Each of `flows` then has a `teid`.
+        bearers: bool = or(false, Range::Any);
+        /// Address of another user-plane function (N9) that anchors the session: what no flow with `breakout`
+        /// keeps here goes into a tunnel to it, and what comes back in one goes to the user equipment.
+        core: Option<IpAddr> = absent("the data network is here", such("an address of one host", |a: &IpAddr| unicast(a)));
+        /// The tunnel there (TEID), into which packets from the user equipment go.
+        core_teid: Option<u32> = absent("no `core`", within(1, u32::MAX));
         /// After this long without a packet session management is told, in whole seconds.
         inactivity: Option<Duration> = absent(
             "it is not told", within(Duration::from_secs(1), Duration::from_secs(86_400))
@@ -77,6 +85,10 @@ section! {
         /// What belongs to it, one of these, such as "permit out 17 from 198.51.100.9 to assigned 5060":
         /// SDF filters as [upf.md](upf.md#sdf-filters) has them.
         filter: Vec<String> = list("needed", FILTERS_MAX, such("a filter", |f: &String| !f.is_empty()));
+        /// With `bearers` the tunnel at the base station (TEID) into which its packets go.
+        teid: Option<u32> = absent("that of the session", within(1, u32::MAX));
+        /// With `core`, whether its packets from the user equipment go to the data network here.
+        breakout: bool = or(false, Range::Any);
         /// Guaranteed rate from the user equipment.
         gbr_up: Option<Rate> = absent("none", within(SLOWEST, FASTEST));
         /// Guaranteed rate to the user equipment.
@@ -125,8 +137,44 @@ impl Check for SessionConfig {
             here.wrong(p, "ue", "has two of one version of IP", format!("give {USER}"));
         }
         both(self.ambr_up, self.ambr_down, "ambr", here, p);
-        let mut known = BTreeSet::from([self.qfi]);
+        if self.core.is_some() != self.core_teid.is_some() {
+            let (given, missing) =
+                if self.core.is_some() { ("core", "core_teid") } else { ("core_teid", "core") };
+            let problem = format!("is missing, and `{given}` is there");
+            here.wrong(p, missing, problem, "name the tunnel and the address of its end, or neither");
+        }
+        if self.bearers && self.core.is_some() {
+            let problem =
+                "does not go with `bearers`: on the core side of a 4G gateway there are no tunnels here";
+            here.wrong(p, "core", problem, "leave out one of the two");
+        }
+        let (mut known, mut teids) = (BTreeSet::from([self.qfi]), BTreeSet::from([self.teid]));
         for (at, flow) in self.flows.iter().enumerate() {
+            let mut wrong = |key: &str, problem: String, remedy: &str| {
+                here.wrong(p, &format!("flows.{at}.{key}"), problem, remedy);
+            };
+            match flow.teid {
+                None if self.bearers => {
+                    let remedy = "name the tunnel of this bearer at the base station";
+                    wrong("teid", "is missing, and `bearers` asks for a tunnel of each flow".into(), remedy);
+                }
+                Some(_) if !self.bearers => {
+                    let problem = "is given, and all QoS flows of a session share its tunnel";
+                    wrong("teid", problem.into(), "leave it out, or say `bearers = true`");
+                }
+                Some(teid) if !teids.insert(teid) => {
+                    wrong(
+                        "teid",
+                        format!("{teid:#x} is there already"),
+                        "give each bearer a tunnel of its own",
+                    );
+                }
+                _ => {}
+            }
+            if flow.breakout && self.core.is_none() {
+                let problem = "has no meaning without `core`: all packets go to the data network here";
+                wrong("breakout", problem.into(), "leave it out, or name the other function");
+            }
             if !known.insert(flow.qfi) {
                 let problem = format!("{} is there already", flow.qfi);
                 here.wrong(p, &format!("flows.{at}.qfi"), problem, "give each QoS flow a number of its own");
@@ -225,5 +273,38 @@ mod tests {
         let told = read(&format!("{TEXT}{other}")).unwrap_err().to_string();
         assert!(told.contains("key `sessions.1.ue`: 10.45.0.7/32 is the address of session 0"), "{told}");
         assert!(read("").unwrap_err().to_string().contains("sessions"));
+    }
+
+    #[test]
+    fn bearers_and_another_function_take_what_belongs_to_them() {
+        let lte =
+            TEXT.replace("ambr_up", "bearers = true\nambr_up").replace("qfi = 1\n", "qfi = 1\nteid = 0x9a\n");
+        let n9 = TEXT
+            .replace("ambr_up", "core = \"192.0.2.30\"\ncore_teid = 5\nambr_up")
+            .replace("qfi = 1\n", "qfi = 1\nbreakout = true\n");
+        for text in [&lte, &n9] {
+            let file = read(text).unwrap();
+            assert_eq!(read(&file.to_toml()).unwrap(), file);
+        }
+        for (text, wanted) in [
+            (lte.replace("teid = 0x9a\n", ""), "key `sessions.0.flows.0.teid`: is missing"),
+            (lte.replace("0x9a", "0x99"), "key `sessions.0.flows.0.teid`: 0x99 is there already"),
+            (
+                lte.replace("bearers = true\n", ""),
+                "key `sessions.0.flows.0.teid`: is given, and all QoS flows",
+            ),
+            (n9.replace("core_teid = 5\n", ""), "key `sessions.0.core_teid`: is missing"),
+            (
+                n9.replace("core = \"192.0.2.30\"\ncore_teid = 5\n", ""),
+                "`sessions.0.flows.0.breakout`: has no meaning",
+            ),
+            (
+                lte.replace("bearers", "core = \"192.0.2.30\"\ncore_teid = 5\nbearers"),
+                "key `sessions.0.core`: does not go with `bearers`",
+            ),
+        ] {
+            let told = read(&text).unwrap_err().to_string();
+            assert!(told.contains(wanted), "{wanted}: {told}");
+        }
     }
 }

@@ -93,15 +93,16 @@ impl PlanBook {
         let rate = |customer: &CustomerPlan| if planned.is_down { customer.down } else { customer.up };
         for customer in &file.customers {
             let number = self.customers.of[&customer.name];
+            let own = policy.and_then(|policy| customer.terms.policy.over(policy)).map(|own| own.policy());
             customers[number as usize] = Plan {
                 rate: rate(customer),
                 burst: customer.terms.burst,
                 site: customer.site.as_ref().and_then(|site| self.sites.of.get(site).copied()),
                 target: customer.terms.target,
                 is_exempt: customer.terms.exempt,
+                is_one_fifo: own.as_ref().is_some_and(Policy::uses_virtual_queue),
             };
-            let own = policy.and_then(|policy| customer.terms.policy.over(policy));
-            policies.extend(own.map(|own| (number, own.policy())));
+            policies.extend(own.map(|own| (number, own)));
             networks.extend(customer.address.iter().map(|network| (*network, number)));
             vlans.extend((!customer.vlan.is_empty()).then(|| (tags(customer.vlan.iter().copied()), number)));
         }
@@ -461,11 +462,20 @@ mod tests {
         let steered = |policy: &str| config(&format!("policy = {{ {policy} }}\n{UP}"));
         let low = steered("utilization_low = \"70%\"");
         let plans = PlanBook::default().plans(&low, &customers("target_max = \"9ms\"")).unwrap();
-        let [down, up] = plans.map(|plans| plans.unwrap());
+        let [down, _] = plans.map(|plans| plans.unwrap());
         let policies: Vec<_> =
             down.policies().iter().map(|(key, own)| (*key, own.utilization_low.0)).collect();
         assert_eq!((policies, down.policies()[&0].target_max), (vec![(0, 0.7)], Duration::from_millis(9)));
         assert_eq!(down.make().guides.len(), 1);
+        // A virtual queue stands for one FIFO.
+        let virtual_queue = customers("utilization_target = \"80%\"");
+        let [down, _] = PlanBook::default().plans(&low, &virtual_queue).unwrap().map(|plans| plans.unwrap());
+        assert_eq!([0, 1].map(|number| down.customers[number].is_one_fifo), [true, false]);
+        let [down, up] = PlanBook::default()
+            .plans(&low, &customers("target_max = \"9ms\""))
+            .unwrap()
+            .map(|plans| plans.unwrap());
+        assert!(!down.customers[0].is_one_fifo);
         assert!(up.policies().is_empty() && up.make().guides.is_empty(), "nothing steers there");
         let refused = |config: &RunConfig, file: PlansFile| {
             PlanBook::default().plans(config, &file).unwrap_err().join("\n")

@@ -422,6 +422,8 @@ impl Content {
         for record in std::mem::take(&mut self.records).into_iter().rev() {
             match restore_one(&record) {
                 Undone::Silently => {}
+                // Programs and the qdisc that they hang on are noted apart.
+                Undone::Yes(line) if said.contains(&Ok(line.clone())) => {}
                 Undone::Yes(line) => said.push(Ok(line)),
                 Undone::Never(line) => said.push(Err(line)),
                 Undone::NotNow(line) => {

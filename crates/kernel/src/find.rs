@@ -1,9 +1,10 @@
 //! What an interface has that can be steered.
 
+use crate::Kernel;
 use crate::place::{Place, Shaper};
 use std::collections::BTreeMap;
-use weir_tc::{Handle, Kind, Message, Options, Subject};
-use weir_units::Rate;
+use weir_tc::{Action, Error, Handle, Kind, Message, Options, Subject, TcAttribute};
+use weir_units::{Duration, Rate};
 
 /// Shapers above a queue that are looked at: a tree of HTB has at most eight levels.
 const DEPTH_MAX: usize = 16;
@@ -27,6 +28,45 @@ pub struct Refused {
     /// Why, and what to do instead.
     pub why: String,
 }
+
+/// Which kinds of queues can be steered on a kernel, by their names.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Steerable {
+    /// Those that the kernel has.
+    pub here: Vec<&'static str>,
+    /// Those that it has not.
+    pub missing: Vec<&'static str>,
+}
+
+/// Finds out which kinds the kernel has, by asking for one of each at the root of an interface that nobody
+/// needs. A FIFO of bytes counts where there is a shaper to stand above it.
+pub fn steerable(kernel: &mut dyn Kernel, interface: i32) -> Result<Steerable, Error> {
+    let mut has = |kind: &Kind| {
+        let mut order = Message::new(Subject::Discipline, Action::New, interface);
+        order.parent = Handle::ROOT;
+        order.attributes.push(TcAttribute::Kind(kind.clone()));
+        match kernel.make(&order) {
+            Ok(()) => Ok(true),
+            // Of a kind that it has it may miss options, or an interface of several queues.
+            Err(Error::Refused { source, .. }) => Ok(source.raw_os_error() != Some(ENOENT)),
+            Err(error) => Err(error),
+        }
+    };
+    let has_shaper = has(&Kind::Htb)? || has(&Kind::Tbf)?;
+    let mut found = Steerable::default();
+    for kind in Kind::ALL {
+        let has_target = Options::with_target(kind, Duration::from_millis(5), None).is_some();
+        if has_target || *kind == Kind::Bfifo {
+            let list =
+                if has(kind)? && (has_target || has_shaper) { &mut found.here } else { &mut found.missing };
+            list.push(kind.name());
+        }
+    }
+    Ok(found)
+}
+
+/// The kernel has no kind of that name.
+const ENOENT: i32 = 2;
 
 /// Looks at the disciplines and classes of an interface.
 pub fn find(interface: i32, name: &str, disciplines: &[Message], classes: &[Message]) -> Found {

@@ -32,14 +32,14 @@ pub mod qdisc;
 mod steerer;
 
 pub use egress::{Egress, EgressError, EgressReport, EgressSetup, QueueReport, STALE_AFTER, SteeredProgram};
-pub use find::{Found, Refused, find};
+pub use find::{Found, Refused, Steerable, find, steerable};
 pub use journal::{JOURNALS, Journal, left_behind, remove_vanished, restore_dead};
 pub use place::{DelaysTold, Left, Place, Report, Shaper};
 pub use probe::{Delays, Probe, Unprobed};
 pub use steerer::{Event, LinkRate, News, Setup, Standing, Steerer};
-pub use weir_tc::Link;
+pub use weir_tc::{Error, Link};
 
-use weir_tc::{Error, Interface, Message};
+use weir_tc::{Interface, Message};
 
 /// Whom queues are asked of and changed by.
 pub trait Kernel {

@@ -802,3 +802,57 @@ fn the_record_of_a_namespace_that_is_gone_is_told_and_removed() {
     assert!(!gone.exists() && here.exists() && not_ours.exists());
     assert_eq!(remove_vanished(folder.path()), Vec::<String>::new());
 }
+
+/// A kernel that has these kinds of disciplines, of which some want more than their name.
+struct Having(&'static [&'static str]);
+
+impl Kernel for Having {
+    fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn disciplines(&mut self, _: i32) -> Result<Vec<Message>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn classes(&mut self, _: i32) -> Result<Vec<Message>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn has_filters(&mut self, _: i32) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    fn make(&mut self, message: &Message) -> Result<(), Error> {
+        assert_eq!((message.interface, message.parent), (INDEX, Handle::ROOT));
+        let kind = message.kind().unwrap().name();
+        let refused = |number| {
+            let source = std::io::Error::from_raw_os_error(number);
+            Err(Error::Refused { source, text: None })
+        };
+        match kind {
+            _ if !self.0.contains(&kind) => refused(2),
+            // Options are missing, or queues of the interface.
+            "tbf" | "cake_mq" => refused(22),
+            _ => Ok(()),
+        }
+    }
+
+    fn change(&mut self, message: &Message) -> Result<(), Error> {
+        unreachable!("nothing is changed: {message:?}")
+    }
+}
+
+#[test]
+fn the_kinds_that_a_kernel_has_and_lacks_are_found_by_asking_for_each() {
+    let told = |kinds: &'static [&'static str]| {
+        let Steerable { here, missing } = steerable(&mut Having(kinds), INDEX).unwrap();
+        (here.join(" "), missing.join(" "))
+    };
+    let all = "codel fq_codel pie fq_pie cake cake_mq dualpi2 bfifo";
+    assert_eq!(told(&[]), (String::new(), all.into()));
+    assert_eq!(told(&["codel", "cake_mq", "red"]).0, "codel cake_mq");
+    // A FIFO has a target below a shaper.
+    assert_eq!(told(&["bfifo"]).0, "");
+    assert_eq!(told(&["bfifo", "tbf"]), ("bfifo".into(), all.strip_suffix(" bfifo").unwrap().into()));
+}

@@ -1,7 +1,8 @@
 //! Every request that is answered, and its description in OpenAPI.
 
 use crate::model::{
-    Applied, Configuration, ConfigurationChange, CustomersFound, Forecast, Health, Refusal, Status, WhatIf,
+    Applied, Configuration, ConfigurationChange, CustomersFound, Forecast, Health, PlanFound, Refusal,
+    Status, WhatIf,
 };
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -13,6 +14,8 @@ pub enum Endpoint {
     Status,
     /// Customers.
     Users,
+    /// The plan of a customer.
+    Plans,
     /// Its configuration.
     Configuration,
     /// A change of it.
@@ -77,6 +80,13 @@ pub const ROUTES: &[Route] = &[
         Endpoint::Users,
         false,
         "Customers: all that a look at the queues found, a part at a time, and those with a plan by name or address.",
+    ),
+    route(
+        "GET",
+        "/v1/plans",
+        Endpoint::Plans,
+        false,
+        "The plan of a customer in force, or a key of it, by the path by which it changes.",
     ),
     route("GET", "/v1/config", Endpoint::Configuration, false, "The configuration in force, with every key."),
     route(
@@ -165,6 +175,7 @@ pub fn description() -> Value {
         "ConfigurationChange" => generator.subschema_for::<ConfigurationChange>(),
         "Applied" => generator.subschema_for::<Applied>(),
         "Health" => generator.subschema_for::<Health>(),
+        "PlanFound" => generator.subschema_for::<PlanFound>(),
         "CustomersFound" => generator.subschema_for::<CustomersFound>(),
         "WhatIf" => generator.subschema_for::<WhatIf>(),
         "Forecast" => generator.subschema_for::<Forecast>(),
@@ -180,6 +191,7 @@ pub fn description() -> Value {
             Endpoint::Health | Endpoint::Ready => content("Health"),
             Endpoint::WhatIf => content("Forecast"),
             Endpoint::Users => content("CustomersFound"),
+            Endpoint::Plans => content("PlanFound"),
             Endpoint::Description => json!({ "application/json": {} }),
             Endpoint::Events => json!({ "text/event-stream": {} }),
             Endpoint::File(file) => json!({ file.kind: {} }),
@@ -200,6 +212,13 @@ pub fn description() -> Value {
         }
         if matches!(route.endpoint, Endpoint::Users) {
             operation["parameters"] = users_parameters();
+        }
+        if matches!(route.endpoint, Endpoint::Plans) {
+            let description = "`customers.NAME` or `customers.NAME.KEY`.";
+            let schema = json!({ "type": "string" });
+            operation["parameters"] = json!([
+                { "name": "key", "in": "query", "required": true, "description": description, "schema": schema }
+            ]);
         }
         if matches!(route.endpoint, Endpoint::WhatIf) {
             operation["requestBody"] = json!({ "required": true, "content": content("WhatIf") });

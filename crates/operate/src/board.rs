@@ -16,6 +16,8 @@ struct Shown {
     configuration: Configuration,
     customers: Customers,
     alarms: Alarms,
+    /// Alarms that were raised or cleared since somebody asked.
+    alarmed: Vec<AlarmStatus>,
     /// When the status was written.
     at: Option<Instant>,
     /// Whether it ended in order.
@@ -23,12 +25,17 @@ struct Shown {
 }
 
 impl Board {
-    /// Tells how the program stands; the alarms that were raised or cleared by that.
-    pub fn publish(&self, mut status: Status) -> Vec<AlarmStatus> {
+    /// Tells how the program stands.
+    pub fn publish(&self, mut status: Status) {
         let mut shown = self.lock();
         let changed = shown.alarms.look(&mut status);
+        shown.alarmed.extend(changed);
         (shown.status, shown.at) = (status, Some(Instant::now()));
-        changed
+    }
+
+    /// Alarms that were raised or cleared by what was told since the last call, in their order.
+    pub fn take_alarmed(&self) -> Vec<AlarmStatus> {
+        std::mem::take(&mut self.lock().alarmed)
     }
 
     /// Alarms are raised and cleared by these bounds from now on.

@@ -2,7 +2,7 @@
 //! those with the highest rates.
 
 use crate::answers::{Answer, json, refuse};
-use crate::model::{CustomerStatus, CustomersFound, UserStatus};
+use crate::model::{CustomerStatus, CustomersFound, PlanFound, UserStatus};
 use hyper::StatusCode;
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -28,9 +28,18 @@ impl EachUser for Vec<UserStatus> {
     }
 }
 
+/// Plans of customers in force, of which one is told when somebody asks.
+pub trait EachPlan: std::fmt::Debug + Send + Sync {
+    /// What a key such as `customers.NAME.down`, or all of `customers.NAME`, has for values; else why there
+    /// are none, and what to do.
+    fn find(&self, key: &str) -> Result<PlanFound, String>;
+}
+
 /// All customers, as of the last look.
 #[derive(Clone, Debug, Default)]
 pub struct Customers {
+    /// Their plans; none where there is no file of plans.
+    pub plans: Option<Arc<dyn EachPlan>>,
     /// Names of those with a plan.
     pub planned: Arc<Vec<String>>,
     /// Their networks.
@@ -217,6 +226,22 @@ impl Customers {
         CustomersFound { matched, customers }
     }
 
+    /// The plan that a query asks for, or a key of it.
+    pub(crate) fn answer_plan(&self, query: Option<&str>) -> Answer {
+        let Some(plans) = &self.plans else {
+            let error = "it has no plans of customers. Remedy: name a file of plans, `users.file`, and start it again";
+            return refuse(StatusCode::CONFLICT, error);
+        };
+        let Some(key) = query.and_then(|query| decoded(query.strip_prefix("key=")?)) else {
+            let error = "no key is named. Remedy: ask for one, such as `?key=customers.NAME.down`";
+            return refuse(StatusCode::UNPROCESSABLE_ENTITY, error);
+        };
+        match plans.find(&key) {
+            Ok(found) => json(StatusCode::OK, &found),
+            Err(error) => refuse(StatusCode::NOT_FOUND, error),
+        }
+    }
+
     /// Those that a query asks for.
     pub(crate) fn answer(&self, query: Option<&str>) -> Answer {
         match Question::read(query.unwrap_or_default()) {
@@ -251,7 +276,7 @@ mod tests {
         let up = Arc::new(Vec::<UserStatus>::new());
         let directions: Vec<(String, Arc<dyn EachUser>)> =
             vec![("down".to_string(), Arc::new(users)), ("up".to_string(), up)];
-        Customers { planned: Arc::new(planned), networks: Arc::new(networks), directions }
+        Customers { plans: None, planned: Arc::new(planned), networks: Arc::new(networks), directions }
     }
 
     fn asked(query: &str) -> Result<(u64, Vec<String>), String> {

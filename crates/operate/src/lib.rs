@@ -31,11 +31,12 @@ mod what_if;
 
 pub use alarms::{Limits as AlarmLimits, NAMES as ALARMS};
 pub use board::Board;
-pub use customers::{CustomerNetwork, Customers, EachUser, columns};
+pub use customers::{CustomerNetwork, Customers, EachPlan, EachUser, columns};
 pub use model::{
     AlarmStatus, Applied, Configuration, ConfigurationChange, CustomerStatus, CustomersFound, Delays,
-    DirectionStatus, Forecast, ForecastPoint, Health, Move, Packets, PolicyStatus, PortStatus, Problem,
-    Refusal, Refused, SensingStatus, Status, UserPlaneStatus, UserStatus, UsersStatus, Valued, WhatIf,
+    DirectionStatus, Forecast, ForecastPoint, Health, Move, Packets, PlanFound, PolicyStatus, PortStatus,
+    Problem, Refusal, Refused, SensingStatus, Status, UserPlaneStatus, UserStatus, UsersStatus, Valued,
+    WhatIf,
 };
 pub use page::VIEWERS_MAX;
 pub use server::{

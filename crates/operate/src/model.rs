@@ -277,6 +277,14 @@ pub struct UserStatus {
     pub policy: Option<PolicyStatus>,
 }
 
+/// Keys of a customer's plan that were asked for.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanFound {
+    /// Every key with its value in TOML, by the path by which it changes (`customers.NAME.down`).
+    pub values: BTreeMap<String, String>,
+}
+
 /// Customers that were asked for.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -353,6 +353,7 @@ where
     match (route.endpoint, who) {
         (Endpoint::Status, _) => json(StatusCode::OK, &asked.board.status()),
         (Endpoint::Users, _) => asked.board.customers().answer(request.uri().query()),
+        (Endpoint::Plans, _) => asked.board.customers().answer_plan(request.uri().query()),
         (Endpoint::Configuration, _) => json(StatusCode::OK, &asked.board.configuration()),
         (Endpoint::Description, _) => json(StatusCode::OK, &api::description()),
         (Endpoint::Events, _) => asked.viewed.answer(),

@@ -160,6 +160,7 @@ fn start(pid: u32, token: Token) -> Program {
         planned: Arc::new(vec!["quiet miller".into(), "idle jones".into()]),
         networks: Arc::new(vec![("192.0.2.7".parse().unwrap(), 32, 1)]),
         directions: vec![("b_to_a".into(), Arc::new(users))],
+        ..Customers::default()
     });
     let (server, orders) = Server::new(sockets, board.clone());
     server.simulating(Arc::new(compute)).start(|| {}).unwrap();

@@ -12,9 +12,9 @@ use weir_operate::client::{Client, Failure};
 use weir_operate::page::Token;
 use weir_operate::{
     AlarmStatus, Applied, BODY_MAX, Board, CONNECTIONS_MAX, Command, Configuration, ConfigurationChange,
-    ControlSocket, Delays, DirectionStatus, Forecast, HEADERS_MAX, PAGE_CONNECTIONS_MAX, Packets, PortStatus,
-    Refusal, SensingStatus, Server, Sockets, Status, UserPlaneStatus, VIEWERS_MAX, Valued, WhatIf, Who, api,
-    metrics,
+    ControlSocket, Customers, Delays, DirectionStatus, Forecast, HEADERS_MAX, PAGE_CONNECTIONS_MAX, Packets,
+    PlanFound, PortStatus, Refusal, SensingStatus, Server, Sockets, Status, UserPlaneStatus, VIEWERS_MAX,
+    Valued, WhatIf, Who, api, metrics,
 };
 
 struct Running {
@@ -208,7 +208,9 @@ fn every_route_of_the_description_is_answered_as_described() {
             described["responses"][wanted]["content"][&kind].is_object(),
             "{route:?}: {status} {kind} {text}"
         );
-        assert_eq!(status, if route.path == "/v1/drain" { 409 } else { 200 }, "{route:?}: {text}");
+        // This program does not end, and has no plans of customers.
+        let is_refused = ["/v1/drain", "/v1/plans"].contains(&route.path);
+        assert_eq!(status, if is_refused { 409 } else { 200 }, "{route:?}: {text}");
     }
     let told: Status = client.ask("GET", "/v1/status", None::<&()>).unwrap();
     assert_eq!((told.title.as_str(), told.directions.len()), ("eth1 <-> eth2", 1));
@@ -546,7 +548,8 @@ fn series_are_bounded_however_many_customers_and_flows_there_are() {
         let status = Status { directions, gaps: buckets.clone(), ports, user_plane: None, ..status() };
         // Which alarms there are follows from what there is.
         let board = Board::default();
-        assert!(board.publish(status).is_empty());
+        board.publish(status);
+        assert!(board.take_alarmed().is_empty());
         board.status()
     };
     let series = |status: &Status| {
@@ -798,4 +801,32 @@ fn a_thousand_connections_leave_the_control_socket_and_metrics_alone_and_give_wa
         std::thread::sleep(Duration::from_millis(100));
     }
     drop(held);
+}
+
+#[derive(Debug)]
+struct OnePlan;
+
+impl weir_operate::EachPlan for OnePlan {
+    fn find(&self, key: &str) -> Result<PlanFound, String> {
+        let values = [(key.to_string(), "\"5Mbit/s\"".to_string())].into();
+        if key == "customers.a b.down" { Ok(PlanFound { values }) } else { Err("nobody".into()) }
+    }
+}
+
+#[test]
+fn a_plan_is_told_by_its_key() {
+    let running = start();
+    let mut client = client(&running);
+    let mut ask = |path: &str| client.ask::<PlanFound>("GET", path, None::<&()>).map(|found| found.values);
+    let refused = |answer: Result<_, Failure>| match answer {
+        Err(Failure::Refused(status, refusal)) => (status, refusal.error),
+        other => panic!("{other:?}"),
+    };
+    let (status, error) = refused(ask("/v1/plans?key=customers.a"));
+    assert!(status == 409 && error.contains("users.file"), "{status} {error}");
+    running.board.count(Customers { plans: Some(Arc::new(OnePlan)), ..Customers::default() });
+    let values = ask("/v1/plans?key=customers.a%20b.down").unwrap();
+    assert_eq!(values["customers.a b.down"], "\"5Mbit/s\"");
+    assert_eq!(refused(ask("/v1/plans?key=customers.c")), (404, "nobody".into()));
+    assert_eq!(refused(ask("/v1/plans")).0, 422);
 }

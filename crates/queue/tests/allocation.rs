@@ -30,6 +30,7 @@ impl Overload {
             site: Some(user as u32 % 2),
             target: Some(Duration::from_millis(1 + user)),
             is_exempt: user == 6,
+            is_one_fifo: user == 5,
         };
         let mut plans: Vec<Plans> = (0..5u64)
             .map(|n| {

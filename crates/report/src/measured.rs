@@ -1,6 +1,7 @@
 //! What a run measured, as one row of a table.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use weir_config::Objective;
 use weir_measure::applications::Datagrams;
 use weir_measure::jain;
@@ -104,6 +105,17 @@ pub fn measured_with(summary: &Summary, study: &Study, objectives: &[Objective])
     }
     add_objectives(&mut row, objectives);
     row
+}
+
+/// What a run of the simulator comes to by each objective; none where a column has no value.
+pub fn objectives(
+    summary: &Summary,
+    study: &Study,
+    objectives: &[Objective],
+) -> BTreeMap<String, Option<f64>> {
+    let row = measured_with(summary, study, objectives);
+    let of_objectives = row.into_iter().rev().take(objectives.len());
+    of_objectives.map(|(name, value)| (name, value.get())).collect()
 }
 
 /// Objectives may be made of those before them.

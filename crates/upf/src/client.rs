@@ -388,9 +388,9 @@ fn group(id: u16, elements: Vec<Element>) -> Element {
     Element::new(id, Value::Group(elements))
 }
 
-/// Elements that make the rules of a session. `chooses` lets the other side choose the tunnels; rules with
-/// the same number then share one. A meter becomes a URR that measures bytes and time and reports when it is
-/// asked and when it ends.
+/// Elements that make the rules of a session. `chooses` lets the other side choose the tunnels, as it does
+/// those whose address is unspecified; rules with the same number then share one. A meter becomes a URR that
+/// measures bytes and time and reports when it is asked and when it ends.
 pub fn creates(session: &Session, chooses: bool) -> Vec<Element> {
     let urrs_of = |pdr: u16| session.meters.iter().filter(move |meter| meter.pdrs.contains(&pdr));
     let pdrs = session.pdrs.iter().map(|rule| {
@@ -428,6 +428,8 @@ fn pdr(rule: &Pdr, chooses: bool) -> Vec<Element> {
     pdi.extend(rule.tunnel.map(|tunnel| {
         let LocalTunnel { teid, v4, v6 } = tunnel;
         let chosen = Tunnel::Choose { v4: v4.is_some(), v6: v6.is_some(), id: Some(teid as u8) };
+        let is_open = v4.is_some_and(|v4| v4.is_unspecified()) || v6.is_some_and(|v6| v6.is_unspecified());
+        let chooses = chooses || is_open;
         Element::new(ie::F_TEID, Value::Tunnel(if chooses { chosen } else { Tunnel::Given { teid, v4, v6 } }))
     }));
     pdi.extend(rule.ue.map(|ue| {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weir_config::{CustomerPlan, OutcomeConfig, PlansFile, RunConfig};
 use weir_dataplane::{DirectionPlans, Handle, PlanBook};
 use weir_measure::Requirements;
-use weir_operate::{CustomerNetwork, Problem, Refusal, Refused, UserStatus, UsersStatus, Valued};
+use weir_operate::{CustomerNetwork, PlanFound, Problem, Refusal, Refused, UserStatus, UsersStatus, Valued};
 use weir_queue::UserNow;
 use weir_steer::Policy;
 
@@ -25,12 +25,13 @@ const POOR: f64 = 0.5;
 
 /// What keys of a single customer begin with, and which of them change while packets pass.
 pub const CUSTOMERS: &str = "customers.";
-const LIVE: [&str; 7] = ["down", "up", "burst", "target", "utilization_low", "target_max", "exempt"];
+const LIVE: [&str; 8] =
+    ["down", "up", "burst", "target", "utilization_low", "utilization_target", "target_max", "exempt"];
 
 /// Customers of a run, where it has some.
 pub struct Customers {
     path: PathBuf,
-    file: PlansFile,
+    file: Arc<PlansFile>,
     book: Arc<PlanBook>,
     needs: Requirements,
     told: Option<Instant>,
@@ -96,7 +97,7 @@ impl Customers {
             .map_err(|wrong| Failure::Input(format!("{}: {}", path.display(), wrong.join("\n"))))?;
         let mut customers = Customers {
             path,
-            file,
+            file: Arc::new(file),
             book: Arc::new(book),
             needs: needs(&users.outcome),
             told: None,
@@ -127,7 +128,7 @@ impl Customers {
         config: &RunConfig,
         values: &BTreeMap<String, String>,
     ) -> Result<(Option<Read>, Vec<Valued>), Refused> {
-        let mut file = self.file.clone();
+        let mut file = PlansFile::clone(&self.file);
         let mut changed = Vec::new();
         for (key, value) in values {
             let full = format!("{CUSTOMERS}{key}");
@@ -135,10 +136,7 @@ impl Customers {
             let (name, own) = key.rsplit_once('.').unwrap_or((key, ""));
             let at = file.customers.iter().position(|customer| customer.name == name);
             let Some(at) = at else {
-                let names = file.customers.iter().map(|customer| customer.name.as_str());
-                let near = weir_config::nearest(name, names);
-                let near = near.map_or(String::new(), |near| format!("did you mean {near:?}? "));
-                let remedy = format!("{near}name a customer of {}", self.path.display());
+                let remedy = format!("{}name a customer of {}", meant(&file, name), self.path.display());
                 return Err(wrong(Some(&full), format!("{name:?} is no customer"), &remedy));
             };
             if !LIVE.contains(&own) {
@@ -146,10 +144,6 @@ impl Customers {
                     format!("set one of {}, or change the file and `weir ctl reload`", LIVE.join(", "));
                 return Err(wrong(Some(&full), format!("{own:?} does not change so"), &remedy));
             }
-            let alone = |customer: &CustomerPlan| PlansFile {
-                sites: Vec::new(),
-                customers: vec![CustomerPlan { site: None, ..customer.clone() }],
-            };
             let before = alone(&file.customers[at]);
             let after = before.with("customers.0", own, value).map_err(|errors| {
                 let error = errors.iter().next();
@@ -170,13 +164,13 @@ impl Customers {
 
     /// Makes plans for the packet loop; nothing where they are as before.
     fn read(&self, config: &RunConfig, file: PlansFile) -> Result<Option<Read>, Refused> {
-        if file == self.file { Ok(None) } else { self.planned(config, file).map(Some) }
+        if file == *self.file { Ok(None) } else { self.planned(config, file).map(Some) }
     }
 
     /// The plans in force under another configuration, where they have policies that depend on it.
     pub fn under(&self, config: &RunConfig) -> Result<Option<Read>, Refused> {
         let has_policies = self.policies.iter().any(|own| !own.is_empty());
-        has_policies.then(|| self.planned(config, self.file.clone())).transpose()
+        has_policies.then(|| self.planned(config, PlansFile::clone(&self.file))).transpose()
     }
 
     /// Makes plans for the packet loop, or tells what the configuration cannot do.
@@ -227,7 +221,7 @@ impl Customers {
     /// These plans are in force.
     pub fn adopt(&mut self, read: Read) {
         self.policies = policies(&read.plans);
-        (self.file, self.book) = (read.file, Arc::new(read.book));
+        (self.file, self.book) = (Arc::new(read.file), Arc::new(read.book));
         self.name();
     }
 
@@ -247,6 +241,7 @@ impl Customers {
         let is_idle = self.status.iter().all(Option::is_none);
         let looked = (0..2).filter(|direction| is_idle || self.status[*direction].is_some());
         weir_operate::Customers {
+            plans: Some(Arc::new(InForce { path: self.path.clone(), file: self.file.clone() })),
             planned: self.planned.clone(),
             networks: self.networks.clone(),
             directions: looked
@@ -348,6 +343,65 @@ impl Customers {
     }
 }
 
+/// A plan alone.
+fn alone(customer: &CustomerPlan) -> PlansFile {
+    PlansFile { sites: Vec::new(), customers: vec![CustomerPlan { site: None, ..customer.clone() }] }
+}
+
+/// Which customer may be meant by a name that is none, as the beginning of a remedy.
+fn meant(file: &PlansFile, name: &str) -> String {
+    let names = file.customers.iter().map(|customer| customer.name.as_str());
+    let near = weir_config::nearest(name, names);
+    near.map_or(String::new(), |near| format!("did you mean {near:?}? "))
+}
+
+/// Plans in force, for who asks for one of them.
+#[derive(Debug)]
+struct InForce {
+    path: PathBuf,
+    file: Arc<PlansFile>,
+}
+
+impl weir_operate::EachPlan for InForce {
+    fn find(&self, key: &str) -> Result<PlanFound, String> {
+        let named = key.strip_prefix(CUSTOMERS).unwrap_or_default();
+        let of = |name: &str| self.file.customers.iter().find(|customer| customer.name == name);
+        // A name may have dots, a key has none.
+        let split = named.rsplit_once('.').and_then(|(name, own)| Some((of(name)?, Some(own))));
+        let Some((customer, own)) = of(named).map(|customer| (customer, None)).or(split) else {
+            let name = named.rsplit_once('.').map_or(named, |(name, _)| name);
+            if name.is_empty() {
+                return Err(format!(
+                    "key `{key}` names no customer. Remedy: name one, such as `{CUSTOMERS}NAME.down`"
+                ));
+            }
+            let (meant, path) = (meant(&self.file, name), self.path.display());
+            return Err(format!(
+                "key `{key}`: {name:?} is no customer. Remedy: {meant}name a customer of {path}, such as \
+                 `customers.NAME.down`"
+            ));
+        };
+        let site = customer.site.iter().map(|site| ("site".to_string(), format!("{site:?}")));
+        let values = alone(customer).values().into_iter();
+        let values =
+            values.filter_map(|(key, value)| Some((key.strip_prefix("customers.0.")?.into(), value)));
+        let mut values: BTreeMap<String, String> = values.chain(site).collect();
+        if let Some(own) = own {
+            values.retain(|key, _| key == own);
+            // What takes a key out is what one that is out has for a value.
+            if values.is_empty() && LIVE.contains(&own) {
+                values.insert(own.into(), "\"none\"".into());
+            }
+            if values.is_empty() {
+                let keys = LIVE.join(", ");
+                return Err(format!("key `{key}`: the plan has no `{own}`. Remedy: ask for one of {keys}"));
+            }
+        }
+        let path = |key: &str| format!("{CUSTOMERS}{}.{key}", customer.name);
+        Ok(PlanFound { values: values.iter().map(|(key, value)| (path(key), value.clone())).collect() })
+    }
+}
+
 /// Bits per second for each byte of a span.
 fn bits_per_s(span: Option<Duration>) -> f64 {
     span.map_or(0.0, |span| 8.0 / span.as_secs_f64().max(1e-3))
@@ -441,6 +495,38 @@ mod tests {
     use weir_aqm::algorithms::codel::{self, CoDel};
     use weir_queue::{Discipline, Limits, Managed, PerUser, Plan, Plans, Setup, per_user};
     use weir_units::{Bytes, Rate, Time};
+
+    #[test]
+    fn a_plan_in_force_is_told_by_the_paths_by_which_it_changes() {
+        use weir_operate::EachPlan;
+        let text = "[[sites]]\nname = \"s\"\n[[customers]]\nname = \"a.b\"\nsite = \"s\"\naddress = [\"10.0.0.1\"]\n\
+                    down = \"5Mbit/s\"\n[[customers]]\nname = \"c\"\naddress = [\"10.0.0.2\"]\n";
+        let file = Arc::new(PlansFile::parse("p.toml", text).unwrap());
+        let plans = InForce { path: "p.toml".into(), file };
+        let told = |key: &str| plans.find(key).map(|found| found.values.into_iter().collect::<Vec<_>>());
+        let value = |key: &str| told(key).map(|mut values| (values.len(), values.remove(0).1)).unwrap();
+        assert_eq!(value("customers.a.b.down"), (1, "\"5Mbit/s\"".into()));
+        assert_eq!(value("customers.a.b.site"), (1, "\"s\"".into()));
+        // Each key that changes has a value, which changes nothing when it is set.
+        for key in LIVE {
+            assert_eq!(value(&format!("customers.c.{key}")).0, 1, "{key}");
+        }
+        assert_eq!(value("customers.c.down"), (1, "\"none\"".into()));
+        let whole = told("customers.a.b").unwrap();
+        let keys: Vec<&str> = whole.iter().map(|(key, _)| key.as_str()).collect();
+        assert!(
+            keys.contains(&"customers.a.b.address")
+                && keys.iter().all(|key| key.starts_with("customers.a.b."))
+        );
+        for (key, words) in [
+            ("customers.d.down", "\"d\" is no customer. Remedy: name a customer of p.toml"),
+            ("customers", "Remedy: name one"),
+            ("customers.c.speed", "the plan has no `speed`. Remedy: ask for one of down, up"),
+        ] {
+            let error = told(key).unwrap_err();
+            assert!(error.starts_with(&format!("key `{key}`")) && error.contains(words), "{error}");
+        }
+    }
 
     /// So many customers, of whom each has an address.
     fn customers(count: u32) -> Customers {

@@ -4,13 +4,13 @@ use super::customers::Customers;
 use super::loops::{self, Facts, Seen, wait_until_told};
 use super::{Controlled, Desk, Doors, How, Source, configured, needs_restart, refused, valued};
 use crate::interrupt::HangUp;
-use crate::log::{Entry, Level};
+use crate::log::Entry;
 use crate::output::Failure;
 use std::time::{Duration, Instant};
 use weir_config::{AlarmsConfig, Buffer, Document, RunConfig};
 use weir_dataplane::{Change, Handle, LinkState, LoopNow, Mode};
 use weir_measure::result::{LinkSample, SteeringEvent};
-use weir_operate::{AlarmLimits, AlarmStatus, Applied, Board, DirectionStatus, PortStatus, Refused, Status};
+use weir_operate::{AlarmLimits, Applied, Board, DirectionStatus, PortStatus, Refused, Status};
 
 /// How long a packet loop may tell nothing until it counts as stuck, where samples are not further apart.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
@@ -38,8 +38,6 @@ struct Running {
     changes: u64,
     /// Whether the configuration in force is another one than when somebody asked last.
     is_changed: bool,
-    /// Alarms that were raised and cleared since then.
-    alarms: Vec<Entry>,
 }
 
 /// What came of being asked, for those who read along.
@@ -82,10 +80,10 @@ impl Control {
             customers,
             changes: 0,
             is_changed: false,
-            alarms: Vec::new(),
         };
         run.board.limit_alarms(limits(&config.alarms));
         run.publish_configuration();
+        run.customers.iter().for_each(|customers| run.board.count(customers.all(DIRECTIONS)));
         Ok(Control { desk, run })
     }
 
@@ -106,8 +104,7 @@ impl Control {
 
     /// Does for so long what is asked for.
     pub fn serve(&mut self, handle: &mut Handle, time: Duration) -> Heard {
-        let mut lines = self.desk.serve(&mut Asked { run: &mut self.run, handle }, time);
-        lines.append(&mut self.run.alarms);
+        let lines = self.desk.serve(&mut Asked { run: &mut self.run, handle }, time);
         Heard { lines, is_changed: std::mem::take(&mut self.run.is_changed) }
     }
 
@@ -190,6 +187,7 @@ impl Controlled for Asked<'_> {
         if let Some(customers) = &mut run.customers {
             customers.measure_by(&config);
             read.into_iter().for_each(|read| customers.adopt(read));
+            run.board.count(customers.all(DIRECTIONS));
         }
         run.is_changed |= !applied.changed.is_empty();
         run.board.limit_alarms(limits(&config.alarms));
@@ -251,7 +249,7 @@ impl Running {
             self.board.count(customers.all(DIRECTIONS));
         }
         let status = self.status(handle.links());
-        self.alarms.extend(self.board.publish(status.clone()).iter().map(alarm));
+        self.board.publish(status.clone());
         status
     }
 
@@ -314,15 +312,6 @@ pub fn limits(alarms: &AlarmsConfig) -> AlarmLimits {
     }
 }
 
-/// An alarm that was raised or cleared, for the log.
-fn alarm(one: &AlarmStatus) -> Entry {
-    let (state, level) = if one.is_raised { ("raised", Level::Warn) } else { ("cleared", Level::Info) };
-    let entry = Entry::new(level, "alarm", format!("alarm {state}: {}", one.text()));
-    let of = one.direction.as_ref().or(one.port.as_ref());
-    let entry = entry.with("alarm", &one.alarm).with("state", state);
-    of.map_or(entry.clone(), |of| entry.with("of", of))
-}
-
 fn restart(needs: Vec<weir_dataplane::NeedsRestart>) -> Refused {
     let remedy =
         "change the file and start it with `weir run FILE --takeover`, which takes over without a gap";
@@ -342,19 +331,5 @@ mod tests {
         let config = RunConfig::parse("f.toml", &more).unwrap();
         let limited = AlarmLimits { delay_ms: Some(60.0), drops: 0.01, ..AlarmLimits::default() };
         assert_eq!(limits(&config.alarms), limited);
-    }
-
-    #[test]
-    fn an_alarm_is_a_line_of_the_log() {
-        let of = |is_raised| AlarmStatus {
-            alarm: "drops".into(),
-            direction: Some("a_to_b".into()),
-            is_raised,
-            why: "12.0 % of the packets are discarded".into(),
-            ..AlarmStatus::default()
-        };
-        let text = "drops of a_to_b: 12.0 % of the packets are discarded";
-        assert_eq!(alarm(&of(true)).text(), format!("alarm raised: {text}"));
-        assert_eq!(alarm(&of(false)).text(), format!("alarm cleared: {text}"));
     }
 }

@@ -1,5 +1,6 @@
 //! `weir ctl`: looks at running programs and changes them, through their control sockets.
 
+use crate::control::customers::CUSTOMERS;
 use crate::interrupt::interrupted;
 use crate::output::{Done, Failure, Output};
 use serde_json::{Value, json};
@@ -8,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use weir_config::Document;
 use weir_operate::client::{self, Client};
 use weir_operate::page::TOKEN_FILE;
 use weir_operate::{
     Applied, Configuration, ConfigurationChange, CustomerStatus, CustomersFound, DirectionStatus, FOLDER,
-    Refusal, Status, UserStatus,
+    PlanFound, Refusal, Status, UserStatus,
 };
 use weir_report::table;
 
@@ -42,7 +44,8 @@ enum Verb {
     Status,
     /// The configuration in force, or the values of some keys of it.
     Get {
-        /// Keys or tables, such as `a_to_b.rate` or `a_to_b.policy`; without any the whole, with the meaning
+        /// Keys or tables, such as `a_to_b.rate` or `a_to_b.policy`, and of a customer with a plan
+        /// `customers.NAME` or `customers.NAME.down`; without any the whole configuration, with the meaning
         /// of each key.
         keys: Vec<String>,
     },
@@ -121,6 +124,7 @@ const EXAMPLES: &str = "Examples:
   weir ctl --all reload --dry-run                       would the files be taken?
   weir ctl get a_to_b.policy --json                     for programs
   weir ctl set customers.smith.down=5Mbit/s             a customer, until the file of plans is read again
+  weir ctl get customers.smith                          what that customer is entitled to
   weir ctl users smith                                  a customer, also one that sends little
   weir ctl page                                         where the page of a run with --page is, with its token
   curl --unix-socket /run/weir/control-PID.sock http://localhost/metrics";
@@ -356,13 +360,29 @@ fn tell(results: &[Told], is_only_checked: bool, output: &Output) {
 fn get(mut found: Vec<Running>, keys: &[String], output: &Output) -> Done {
     let mut all = Vec::new();
     let mut texts = Vec::new();
-    let is_only = found.len() == 1;
+    let (is_only, asks_for_all) = (found.len() == 1, keys.is_empty());
     for one in &mut found {
         let configuration: Configuration =
             one.client.ask("GET", "/v1/config", None::<&()>).map_err(|error| unreachable(&error))?;
-        let values = picked(&configuration, keys)?;
+        let of_plans =
+            |key: &&String| key.starts_with(CUSTOMERS) || key.as_str() == &CUSTOMERS[..CUSTOMERS.len() - 1];
+        let (plans, keys): (Vec<&String>, Vec<&String>) = keys.iter().partition(of_plans);
+        let mut values = if plans.is_empty() || !keys.is_empty() {
+            picked(&configuration, &keys)?
+        } else {
+            BTreeMap::new()
+        };
+        for key in plans {
+            let path = format!("/v1/plans?key={}", escaped(key));
+            let found: PlanFound =
+                one.client.ask("GET", &path, None::<&()>).map_err(|error| match error {
+                    client::Failure::Refused(..) => Failure::Input(error.to_string()),
+                    client::Failure::Unreachable(_) => unreachable(&error),
+                })?;
+            values.extend(found.values);
+        }
         let lines: Vec<String> = values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-        let text = if keys.is_empty() { configuration.toml.clone() } else { lines.join("\n") };
+        let text = if asks_for_all { configuration.toml.clone() } else { lines.join("\n") };
         texts.push(if is_only { text } else { format!("# {}\n{text}", one.status.title) });
         all.push(json!({
             "link": one.status.title, "pid": one.status.pid, "file": configuration.file, "values": values,
@@ -373,17 +393,21 @@ fn get(mut found: Vec<Running>, keys: &[String], output: &Output) -> Done {
 }
 
 /// The values of keys, and of all keys in tables that are named.
-fn picked(configuration: &Configuration, keys: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+fn picked(configuration: &Configuration, keys: &[&String]) -> Result<BTreeMap<String, String>, Failure> {
     let values = &configuration.values;
     if keys.is_empty() {
         return Ok(values.clone());
     }
+    let document = Document::parse("", &configuration.toml).ok();
     let mut picked = BTreeMap::new();
     for key in keys {
-        let own = |name: &str| {
-            name == key || name.strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('.'))
+        // Elements of lists are known by their names, too.
+        let place = document.as_ref().map_or_else(|| key.to_string(), |document| document.numbered(key));
+        let own = |(name, value): (&String, &String)| {
+            let rest = name.strip_prefix(place.as_str())?;
+            (rest.is_empty() || rest.starts_with('.')).then(|| (format!("{key}{rest}"), value.clone()))
         };
-        let found: Vec<_> = values.iter().filter(|(name, _)| own(name)).collect();
+        let found: Vec<(String, String)> = values.iter().filter_map(own).collect();
         if found.is_empty() {
             let is_policy = key.ends_with(".policy");
             if is_policy {
@@ -397,7 +421,7 @@ fn picked(configuration: &Configuration, keys: &[String]) -> Result<BTreeMap<Str
                  `weir ctl get`"
             )));
         }
-        picked.extend(found.into_iter().map(|(name, value)| (name.clone(), value.clone())));
+        picked.extend(found);
     }
     Ok(picked)
 }
@@ -678,5 +702,26 @@ fn top(link: &[String], interval: f64, count: Option<u64>, output: &Output) -> D
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_told_by_the_path_by_which_it_is_set() {
+        let toml = "[[links]]\nname = \"radio\"\nrate = \"5Mbit/s\"\n[links.policy]\ntarget_max = \"8ms\"\n";
+        let values = weir_config::values(toml);
+        let configuration = Configuration { file: "f.toml".into(), toml: toml.into(), values };
+        let told = |key: &str| {
+            let told = picked(&configuration, &[&key.to_string()]).map_err(drop).unwrap();
+            told.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>()
+        };
+        assert_eq!(told("links.0.rate"), ["links.0.rate=\"5Mbit/s\""]);
+        assert_eq!(told("links.radio.rate"), ["links.radio.rate=\"5Mbit/s\""]);
+        assert_eq!(told("links.radio.policy"), ["links.radio.policy.target_max=\"8ms\""]);
+        assert_eq!(told("links.radio").len(), 3);
+        assert!(picked(&configuration, &[&"links.wire.rate".to_string()]).is_err());
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use weir_config::{Buffer, Channel, LinkConfig};
 use weir_dataplane::privileges::{self, Rehearsed};
 use weir_dataplane::{DirectionSetup, JOURNALS, Loop, Mode, PortSurvey, Setup};
+use weir_kernel::Steerable;
 use weir_lab::host::{self, Check};
 use weir_lab::{Testbed, TestbedConfig, in_netns, netns};
 use weir_report::table::Paint;
@@ -185,6 +186,29 @@ fn queues_in_bpf() -> Finding {
     Finding::new(Need::Optional, "queues in BPF", ok, detail, remedy)
 }
 
+/// Which kinds of its queues the kernel has that can be steered.
+fn asked_for_kinds(testbed: &Testbed) -> Result<Steerable, String> {
+    let ask = || -> Result<Steerable, weir_kernel::Error> {
+        let mut link = weir_kernel::Link::open()?;
+        let port = link.interfaces()?.into_iter().find(|one| one.name == netns::PORTS[0]);
+        port.map_or_else(|| Ok(Steerable::default()), |port| weir_kernel::steerable(&mut link, port.index))
+    };
+    in_netns(testbed.bottleneck(), ask).map_err(|e| e.to_string())?.map_err(|e| e.to_string())
+}
+
+fn kernel_queues(found: &Result<Steerable, String>) -> Finding {
+    let remedy = "for `weir steer` load modules such as sch_fq_codel, or use a kernel with CONFIG_NET_SCH_FQ_CODEL and the like";
+    let (ok, detail) = match found {
+        Ok(Steerable { here, missing }) => {
+            let named = |list: &[&str]| if list.is_empty() { "none".into() } else { list.join(", ") };
+            let ok = !here.is_empty();
+            (ok, format!("`weir steer` can steer {}; not in this kernel: {}", named(here), named(missing)))
+        }
+        Err(why) => (false, format!("not tried: {why}")),
+    };
+    Finding::new(Need::Optional, "kernel queues", ok, detail, remedy)
+}
+
 /// The first two numbers of a kernel's release, such as 6.1 of `6.1.0-18-amd64`.
 fn version(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
@@ -244,7 +268,10 @@ fn packet_paths() -> Vec<Finding> {
     match Testbed::new(TestbedConfig::default()) {
         Ok(testbed) => {
             let modes = [Mode::XdpNative, Mode::XdpGeneric, Mode::AfPacket];
-            judge(&modes.map(|mode| Attempt::new(mode, open(mode, &testbed))))
+            let mut findings = judge(&modes.map(|mode| Attempt::new(mode, open(mode, &testbed))));
+            // In place of a queue of its port, with which nothing else is done.
+            findings.push(kernel_queues(&asked_for_kinds(&testbed)));
+            findings
         }
         Err(e) => {
             let detail = format!("not tried: {e}");
@@ -592,6 +619,19 @@ mod tests {
         let findings = judge(&attempts([Err(refused), Ok(()), Ok(())]));
         let bad: Vec<_> = findings.iter().filter(|f| !f.ok).map(|f| f.name.as_str()).collect();
         assert_eq!(bad, ["AF_XDP, native"]);
+    }
+
+    #[test]
+    fn kinds_of_queues_that_can_be_steered_are_listed() {
+        let told = |here: &[&'static str], missing: &[&'static str]| {
+            kernel_queues(&Ok(Steerable { here: here.into(), missing: missing.into() }))
+        };
+        let some = told(&["codel", "bfifo"], &["cake"]);
+        assert_eq!(some.detail, "`weir steer` can steer codel, bfifo; not in this kernel: cake");
+        assert!(some.ok && some.optional && some.remedy.is_empty());
+        let none = told(&[], &["cake"]);
+        assert!(!none.ok && none.detail.contains("steer none;") && none.remedy.contains("sch_fq_codel"));
+        assert!(!kernel_queues(&Err("no rights".into())).ok);
     }
 
     #[test]

@@ -225,6 +225,25 @@ fn control_characters_in_a_title_do_not_reach_the_terminal() {
 }
 
 #[test]
+fn objectives_are_among_the_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let named = "run.objectives = [\"value = utilization - 0.01 * delay_p95_ms\", \"twice = 2 * value\", \"none = log(0 * value)\"]\n";
+    let scenario =
+        file(folder.path(), "small.toml", &SMALL.replace("run.duration", &format!("{named}run.duration")));
+    let out = folder.path().join("out");
+    let told = json(&format!("sim {} --out {}", scenario.display(), out.display()));
+    let written: Value = serde_json::from_slice(&fs::read(out.join("summary.json")).unwrap()).unwrap();
+    let link = &written["links"][0];
+    let value = link["utilization"].as_f64().unwrap() - 0.01 * link["delay_ms"]["p95"].as_f64().unwrap();
+    let wanted = serde_json::json!({ "value": value, "twice": 2.0 * value, "none": null });
+    assert_eq!((&written["objectives"], &told["objectives"]), (&wanted, &wanted));
+    // Who asks for none has none.
+    let scenario = file(folder.path(), "none.toml", SMALL);
+    let told = json(&format!("sim {} --out {}", scenario.display(), out.display()));
+    assert!(told.get("objectives").is_none(), "{told}");
+}
+
+#[test]
 fn an_objective_of_a_column_that_is_none_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = file(folder.path(), "small.toml", SMALL);

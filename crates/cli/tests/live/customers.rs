@@ -184,6 +184,20 @@ fn customers_below_a_site_hold_their_rates_and_plans_change_while_tcp_goes_on() 
     assert!(is_so("customers.c1.down", "\"20Mbit/s\"", "\"8Mbit/s\""), "{told}");
     assert!(is_so("customers.c0.exempt", "false", "true"), "{told}");
     assert!(applied["notes"].to_string().contains("puts back what the file says"), "{told}");
+    // What was set is told by the same path, and what the plan leaves out as what takes it out.
+    for (key, value) in [
+        ("customers.c1.down", "\"8Mbit/s\""),
+        ("customers.c0.exempt", "true"),
+        ("customers.c0.target_max", "\"none\""),
+        ("customers.c1.site", "\"tower\""),
+    ] {
+        let (code, told) = common::ctl(pid, &["get", key, "run.sample"]);
+        let values = told["links"][0]["values"].as_object().unwrap();
+        assert!(code == 0 && values[key] == value && values.len() == 2, "{key}: {told}");
+    }
+    let (_, told) = common::ctl(pid, &["get", "customers.c1"]);
+    let values = told["links"][0]["values"].as_object().unwrap();
+    assert!(values["customers.c1.name"] == "\"c1\"" && values.len() > 4, "{told}");
     settles([5.0, 8.0]);
     for (set, words) in [
         ("customers.c9.down=1Mbit/s", "is no customer"),

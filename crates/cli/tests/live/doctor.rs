@@ -36,6 +36,13 @@ fn the_diagnosis_is_one_json_object() {
         assert_eq!(check["ok"] == false, has_remedy, "what is missing has a remedy: {check}");
     }
     assert_eq!(check(&diagnosis, "root")["ok"], is_root());
+    if is_root() {
+        let kinds = check(&diagnosis, "kernel queues")["detail"].to_string();
+        assert!(
+            kinds.contains("can steer") && kinds.contains("bfifo") && kinds.contains("not in this kernel"),
+            "{kinds}"
+        );
+    }
     let works = diagnosis["can"]["lab"] == true && diagnosis["can"]["run"] == true;
     assert_eq!(output.status.code(), Some(i32::from(!works)));
     assert_eq!(diagnosis["cleaned"], serde_json::json!([]));

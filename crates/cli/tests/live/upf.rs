@@ -524,6 +524,68 @@ fn sessions_by_hand_are_added_changed_listed_and_ended() {
 }
 
 #[test]
+fn bearers_and_tunnels_to_another_function_are_asked_for_by_hand() {
+    let (server, peer) = ("127.8.7.25", "127.8.7.26");
+    let folder = Folder::new();
+    let peers = ["--upf", server, "--from", peer];
+    let ask = |words: &[&str]| by_hand(folder.path(), None, &[words, &peers].concat());
+    let upf = Upf::start(Command::new(WEIR), configuration("bearers", server, peer), &["--control-only"]);
+    // 4G: a tunnel for each bearer, chosen there, and named here.
+    let lte = ["add", "lte", "--ue", "10.45.0.7", "--station", "192.0.2.9", "--teid", "0x99", "--bearers"];
+    let bearer = |qfi: u32, teid: &str| {
+        format!("{{ qfi = {qfi}, {teid}filter = [\"permit out 17 from any to assigned 506{qfi}\"] }}")
+    };
+    let call = bearer(1, "teid = 0x9a, ");
+    let (status, told, _) = ask(&[&lte[..], &["--flow", &bearer(1, "")]].concat());
+    assert!(status == 2 && told.to_string().contains("sessions.0.flows.0.teid`: is missing"), "{told}");
+    let (status, told, said) = ask(&[&lte[..], &["--flow", &call]].concat());
+    let session = &told["sessions"][0];
+    let teid = |session: &serde_json::Value, at: usize| session["bearers"][at]["teid"].as_u64().unwrap();
+    assert!(status == 0 && session["bearers"][0]["station_teid"] == 0x9a, "{told} {said}");
+    let (first, of_call) = (session["teid"].as_u64().unwrap(), teid(session, 0));
+    assert!(first > 0 && of_call > 0 && first != of_call, "{told}");
+    // Another bearer gets another tunnel, and those that go on keep theirs.
+    let video = bearer(2, "teid = 0x9b, ");
+    let (status, told, said) = ask(&["change", "lte", "--flow", &video]);
+    let session = &told["session"];
+    assert_eq!(
+        (status, session["teid"].as_u64(), teid(session, 0)),
+        (0, Some(first), of_call),
+        "{told} {said}"
+    );
+    assert!(![first, of_call].contains(&teid(session, 1)), "{told}");
+    let handed_over = bearer(1, "teid = 0x100, ");
+    let (status, told, said) = ask(&["change", "lte", "--flow", &handed_over, "--remove-flow", "2"]);
+    let session = &told["session"];
+    assert_eq!(
+        (status, session["bearers"].as_array().map(Vec::len), teid(session, 0)),
+        (0, Some(1), of_call),
+        "{told} {said}"
+    );
+    assert_eq!(session["bearers"][0]["station_teid"], 0x100);
+    // N9: the tunnel here into which the other function sends.
+    let near = ["add", "near", "--ue", "10.45.0.8", "--station", "192.0.2.9", "--teid", "0x9c"];
+    let (status, told, _) =
+        ask(&[&near[..], &["--core", "192.0.2.30", "--core-teid", "5", "--bearers"]].concat());
+    assert!(status == 2 && told.to_string().contains("sessions.0.core"), "{told}");
+    let stays = "{ qfi = 1, breakout = true, filter = [\"permit out ip from 203.0.113.0/24 to assigned\"] }";
+    let core = ["--core", "192.0.2.30", "--core-teid", "0xa005", "--flow", stays];
+    let (status, told, said) = ask(&[&near[..], &core[..]].concat());
+    let session = &told["sessions"][0];
+    let here = session["core"]["teid_here"].as_u64();
+    assert!(status == 0 && here.is_some() && here != session["teid"].as_u64(), "{told} {said}");
+    assert_eq!(session["core"]["teid"], 0xa005);
+    let (status, told, said) =
+        ask(&["change", "near", "--core", "192.0.2.31", "--core-teid", "6", "--remove-flow", "1"]);
+    assert!(status == 0 && told["session"]["core"]["teid_here"].as_u64() == here, "{told} {said}");
+    let (status, told, _) = ask(&["change", "near", "--core", "2001:db8::1", "--core-teid", "6"]);
+    assert!(status == 2 && told.to_string().contains("key `core` does not change"), "{told}");
+    let (status, told, _) = ask(&["delete", "--all"]);
+    assert_eq!((status, told["sessions"].as_array().map(Vec::len)), (0, Some(2)), "{told}");
+    drop(upf);
+}
+
+#[test]
 fn packets_of_a_session_by_hand_pass_as_long_as_it_is_held() {
     let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();

@@ -50,7 +50,7 @@ pub(super) fn document(name: &str, text: &str) -> Result<Document, Errors> {
         let entry = |(head, field): (&String, &String)| Entry {
             key: head.clone(),
             place: place.clone(),
-            item: Item { node: value(head, field.trim()), place: place.clone() },
+            item: Item { node: value(head, field.trim(), &place), place: place.clone() },
         };
         let entries: Vec<Entry> = given.map(entry).collect();
         let is_site = !entries.iter().any(|entry| matches!(entry.key.as_str(), "address" | "vlan"));
@@ -75,9 +75,9 @@ pub(super) fn document(name: &str, text: &str) -> Result<Document, Errors> {
     p.finish(Some(Document { file: name.into(), folder: Default::default(), root }))
 }
 
-/// A field as it would be written in TOML.
-fn value(head: &str, field: &str) -> Node {
-    let item = |node| Item { node, place: Place::File };
+/// A field of that line as it would be written in TOML.
+fn value(head: &str, field: &str, place: &Place) -> Node {
+    let item = |node| Item { node, place: place.clone() };
     match head {
         "address" => Node::List(field.split_whitespace().map(|part| item(Node::Text(part.into()))).collect()),
         "vlan" => {
@@ -183,6 +183,21 @@ mod tests {
         let table = "name,address,down,burst\na,10.0.0.1,1Mbit/s,1kB\nb,10.0.0.2,,1kB\n";
         let told = PlansFile::parse_csv("p.csv", table).unwrap_err().to_string();
         assert!(told.contains("customers.1.burst") && !told.contains("customers.0"), "{told}");
+    }
+
+    #[test]
+    fn each_element_of_a_field_is_told_with_its_line() {
+        let table =
+            "name,address,vlan\na,10.0.0.1,\nb,10.0.0.2 10.0.0.300,\nc,10.0.1.1/24,\nd,,7 x\ne,,9999\n";
+        let told = PlansFile::parse_csv("p.csv", table).unwrap_err().to_string();
+        for words in [
+            "p.csv:3: key `customers.1.address.1`",
+            "p.csv:4: key `customers.2.address.0`",
+            "p.csv:5: key `customers.3.vlan.1`",
+            "p.csv:6: key `customers.4.vlan.0`",
+        ] {
+            assert!(told.contains(words), "{words}: {told}");
+        }
     }
 
     #[test]

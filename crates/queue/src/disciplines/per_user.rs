@@ -414,10 +414,10 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     fn wake(&mut self, now: Time, at: usize, flow: Option<usize>) {
         if self.line(at, flow).aqm.next_wakeup().is_some_and(|due| due <= now) {
             let m = self.moment(now, at, flow);
-            let key = self.users[at].key;
+            let (key, of_own) = (self.users[at].key, self.own_moment(at, &m));
             let line = line_of(&mut self.users, &mut self.sets, at, flow);
             match own_of(&mut self.own, key) {
-                Some(own) => own.on_wakeup(&mut line.aqm, &m),
+                Some(own) => own.on_wakeup(&mut line.aqm, &of_own),
                 None => self.guide.on_wakeup(&mut line.aqm, &m),
             }
         }
@@ -448,6 +448,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             let account = entitled.account(at);
             if account.is_exempt && fits {
                 self.counters.admitted(Ok(false));
+                self.passed_beside(now, at, &packet);
                 return self.store(at, flow, packet, false, item);
             }
         }
@@ -492,8 +493,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             Way::Shallow if fits => {
                 lanes.push(at, &mut self.pool, *packet, item);
                 self.counters.admitted(Ok(false));
-                own_of(&mut self.own, self.users[at].key).into_iter().for_each(|own| own.on_beside(now, packet));
-                self.guide.on_beside(now, packet);
+                self.passed_beside(now, at, packet);
                 self.stored(at, packet);
             }
             Way::Shallow | Way::Full => {
@@ -503,6 +503,14 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             }
         }
         true
+    }
+
+    /// A packet of a user was admitted without a decision of the user's algorithm: guides count what it fills
+    /// of the rate.
+    #[inline]
+    fn passed_beside(&mut self, now: Time, at: usize, packet: &Packet) {
+        own_of(&mut self.own, self.users[at].key).into_iter().for_each(|own| own.on_beside(now, packet));
+        self.guide.on_beside(now, packet);
     }
 
     /// The next packet of the lane of a user.

@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use weir_aqm::algorithms::codel::{self, CoDel};
 use weir_aqm::algorithms::tail_drop::{self, TailDrop};
 use weir_aqm::{Algorithm, Aqm, Cause, Ecn, Guide, Moment, Packet, Verdict, View};
-use weir_queue::{Arrival, Discipline, Hosts, Managed, PerUser, Plan, Plans, Shaper, UserNow, per_user};
+use weir_queue::{
+    Arrival, Discipline, Hosts, Managed, PerUser, Plan, Plans, Setup, Shaper, UserNow, per_user,
+};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 const CATCH_UP: Duration = Duration::from_millis(10);
@@ -366,14 +368,17 @@ fn whoever_comes_and_goes_every_packet_leaves() {
 struct Told {
     /// The wholes that it would have been shown.
     wholes: Vec<View>,
+    /// The rates that the algorithm would have been told.
+    rates: Vec<Rate>,
     sent: u32,
     beside: u32,
     empty: u32,
 }
 
 impl<A: Aqm> Guide<A> for Told {
-    fn on_enqueue(&mut self, _: &mut A, whole: impl FnOnce() -> View, _: &Moment, _: &Packet) -> Verdict {
+    fn on_enqueue(&mut self, _: &mut A, whole: impl FnOnce() -> View, m: &Moment, _: &Packet) -> Verdict {
         self.wholes.push(whole());
+        self.rates.push(m.queue.rate);
         Verdict::Forward
     }
     fn on_dequeue(&mut self, _: &mut A, _: impl FnOnce() -> View, _: &Moment, _: &Packet) -> Verdict {
@@ -422,4 +427,62 @@ fn a_guide_of_its_own_is_told_of_its_customer_alone_at_the_rate_of_that() {
     // Who has no guide of its own any more is under that of all again.
     q.enqueue(now, from_host(1, 10, LEN), 1, &mut lost);
     assert_eq!((q.guide().wholes.len(), q.guide().beside), (7, 3));
+}
+
+#[test]
+fn what_passes_for_those_who_are_exempt_fills_the_link_to_the_guides() {
+    let params = per_user::Params { users: 4, ..per_user::Params::default() };
+    let mut q = PerUser::guided(&params, endless(), Told::default(), &setup(1000));
+    q.make_plans(CATCH_UP);
+    let exempt = Plan { is_exempt: true, ..plan(8, 0) };
+    q.set_plans(&mut Plans::new(vec![exempt, exempt, Plan::default()], &[None]));
+    *q.own_guides().unwrap() = Box::new([None, Some(Box::default())]);
+    let mut lost = |_: &Packet, _, _: Cause| panic!("there is room");
+    for n in 0..3 {
+        (0..3).for_each(|user| q.enqueue(at(0), from_host(user, 10 * user + n % 2, LEN), user, &mut lost));
+    }
+    let mut now = at(0);
+    while q.packets() > 0 {
+        let _ = q.dequeue(now, &mut lost);
+        now += Duration::from_millis(1);
+    }
+    // Nothing is decided about packets of customers 0 and 1, and all of them are counted.
+    let own = q.own_guides().unwrap()[1].take().unwrap();
+    assert_eq!((own.wholes.len(), own.sent, own.beside), (0, 0, 3));
+    let of_all = q.guide();
+    assert_eq!((of_all.wholes.len(), of_all.sent, of_all.beside), (3, 3, 6));
+}
+
+#[test]
+fn the_flows_of_a_plan_with_one_fifo_wait_in_one_at_the_rate_of_the_plan() {
+    let params = per_user::Params { users: 4, ..per_user::Params::default() };
+    // The link is slower than the plan.
+    let slow = Setup { rate: Rate::from_mbps(4), ..setup(1000) };
+    let mut q = PerUser::guided(&params, endless(), Told::default(), &slow);
+    q.make_plans(CATCH_UP);
+    let plans = |is_one_fifo| {
+        Plans::new(vec![Plan { is_one_fifo, burst: Bytes::new(20 * LEN), ..plan(8, 0) }], &[None])
+    };
+    q.set_plans(&mut plans(true));
+    *q.own_guides().unwrap() = Box::new([Some(Box::default())]);
+    let mut lost = |_: &Packet, _, _: Cause| panic!("there is room");
+    // Four packets of one flow and one of another: the order in which they leave.
+    let mut order = |q: &mut PerUser<_, u32, Told>, now: Time| -> Vec<u32> {
+        for (n, flow) in [1, 1, 1, 1, 2].into_iter().enumerate() {
+            q.enqueue(now, from_host(0, flow, LEN), n as u32, &mut lost);
+        }
+        let later = now + Duration::from_millis(50);
+        std::iter::from_fn(|| q.dequeue(later, &mut lost).map(|departure| departure.item)).collect()
+    };
+    assert_eq!(order(&mut q, at(0)), [0, 1, 2, 3, 4]);
+    let own = q.own_guides().unwrap()[0].as_ref().unwrap();
+    assert!(own.rates.iter().all(|rate| *rate == Rate::from_mbps(8)), "{:?}", own.rates);
+    // Told apart they take turns, and in one FIFO again once those that waited apart have left.
+    q.set_plans(&mut plans(false));
+    assert!(order(&mut q, at(100)).iter().position(|item| *item == 4) < Some(4));
+    assert!(q.own_guides().unwrap()[0].as_ref().unwrap().rates.last() < Some(&Rate::from_mbps(8)));
+    q.enqueue(at(200), from_host(0, 1, LEN), 7, &mut |_: &Packet, _, _| panic!("there is room"));
+    q.set_plans(&mut plans(true));
+    assert_eq!(order(&mut q, at(200)).len(), 6);
+    assert_eq!(order(&mut q, at(300)), [0, 1, 2, 3, 4]);
 }

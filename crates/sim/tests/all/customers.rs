@@ -100,6 +100,57 @@ fn each_customer_is_held_to_its_own_policy_at_its_own_rate() {
     assert!(content.1 < 0.75 * eager.1 && content.0 < eager.0, "{content:?} for 60 %, {eager:?} for 99 %");
 }
 
+/// One download over a link of 10 Mbit/s with one FIFO: what it got of the rate.
+fn alone(policy: &str) -> f64 {
+    let text = format!(
+        "title = \"alone\"\n[[links]]\nname = \"access\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit/s\"\n\
+         delay = \"10ms\"\nbuffer = \"500ms\"\naqm = {{ name = \"gsp\" }}\npolicy = {{ target_max = \"30ms\"{policy} }}\n\
+         [[links]]\nname = \"back\"\nfrom = \"b\"\nto = \"a\"\nrate = \"100Mbit/s\"\ndelay = \"10ms\"\n\
+         [[flows]]\nfrom = \"a\"\nto = \"b\"\n[run]\nduration = \"20s\"\nwarmup = \"5s\"\n"
+    );
+    let scenario = Scenario::parse("alone.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+    rates(&weir_sim::run(&scenario, 1, &mut |_| ControlFlow::Continue(())).unwrap())[0] / 10.0
+}
+
+#[test]
+fn a_virtual_queue_of_a_customer_is_that_of_a_link_of_its_rate() {
+    for (low, aim) in [(79, 80), (49, 50)] {
+        let own = format!(", utilization_low = \"{low}%\", utilization_target = \"{aim}%\"");
+        let ([(part, short), (whole, long)], link) = (policies(&own, ""), alone(&own));
+        println!(
+            "{aim} %: {part} of the rate and {short} ms, of a link {link}; {whole} and {long} ms without"
+        );
+        assert!((part - link).abs() < 0.04 && part < f64::from(aim) / 100.0, "{part} of the rate, {link}");
+        assert!(short < 0.7 * long && whole > 0.9, "{short} ms beside {long} ms, {whole} of the rate");
+        // The other way round it is the other way round.
+        let [_, (part, _)] = policies("", &own);
+        assert!((part - link).abs() < 0.04, "{part} of the rate, {link}");
+    }
+}
+
+/// A link that is short leaves less than the virtual queue is served at: the real queue is held to the
+/// policy.
+#[test]
+fn a_customer_with_a_virtual_queue_on_a_link_that_is_short_waits_for_target_max_at_most() {
+    let each = |n: u32| {
+        format!(
+            "{{ group = {n}, rate = \"80Mbit/s\", utilization_low = \"94%\", utilization_target = \"95%\", target_max = \"4ms\" }}"
+        )
+    };
+    let outcome = run_under(
+        "gsp",
+        &format!(
+            "policy = {{ target_max = \"30ms\" }}\ncustomers = [{}]\n",
+            (0..4).map(each).collect::<Vec<_>>().join(", ")
+        ),
+    );
+    let flows = &outcome.recording.summary.flows;
+    let delays: Vec<f64> = flows.iter().map(|flow| flow.rtt_ms - 20.0).collect();
+    println!("{delays:?} ms at {:?} Mbit/s", rates(&outcome));
+    assert!(rates(&outcome).iter().all(|rate| near(*rate, 25.0) || *rate > 22.0), "{:?}", rates(&outcome));
+    assert!(delays.iter().all(|ms| *ms < 8.0), "{delays:?}");
+}
+
 #[test]
 fn who_is_exempt_is_not_signalled() {
     let drops = |exempt: bool| {
@@ -152,6 +203,17 @@ fn what_does_not_go_together_is_refused_with_key_and_remedy() {
              steered_by = \"poll\"",
             user,
             "steered_by",
+        ),
+        (
+            "customers = [{ group = 0, rate = \"1Mbit/s\", utilization_target = \"95%\" }]\npolicy = { target_max = \"9ms\" }",
+            user,
+            "0.utilization_target`: utilization_low",
+        ),
+        (
+            "customers = [{ group = 0, rate = \"1Mbit/s\", utilization_low = \"94%\", utilization_target = \"95%\" }]\n\
+             policy = { target_max = \"9ms\" }",
+            "queue = { discipline = \"user\", nqb = true }\naqm = { name = \"codel\" }",
+            "0.utilization_target`: below 100% is held by a virtual queue",
         ),
         ("customers = [{ group = 0 }]\nmedium = \"air\"", user, "`medium`"),
         ("customers = [{ group = 0 }]\nupstream = \"follow\"", user, "`upstream`"),

@@ -9,9 +9,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_config::{Document, SessionConfig, SessionFile};
+use weir_config::{Document, SessionConfig, SessionFile, SessionFlow};
 use weir_upf::client::Established;
-use weir_upf::rules::LocalTunnel;
+use weir_upf::client::wanted::{pdr_n9, pdr_up};
+use weir_upf::rules::{LocalTunnel, Session};
 
 /// A session that was asked for.
 #[derive(Clone, Serialize, Deserialize)]
@@ -25,8 +26,20 @@ pub struct KeptSession {
     teid: u32,
     v4: Option<Ipv4Addr>,
     v6: Option<Ipv6Addr>,
+    /// Tunnels by the PDR that takes from them.
+    #[serde(default)]
+    tunnels: Vec<KeptTunnel>,
     /// Its keys, as a file of sessions.
     keys: String,
+}
+
+/// A tunnel here.
+#[derive(Clone, Serialize, Deserialize)]
+struct KeptTunnel {
+    pdr: u16,
+    teid: u32,
+    v4: Option<Ipv4Addr>,
+    v6: Option<Ipv6Addr>,
 }
 
 fn keys(config: &SessionConfig) -> String {
@@ -36,11 +49,27 @@ fn keys(config: &SessionConfig) -> String {
 impl KeptSession {
     /// One that was established.
     pub fn new(config: &SessionConfig, cp_seid: u64, established: &Established) -> KeptSession {
-        // All its rules share one.
-        let tunnel = established.tunnels.first().map(|(_, tunnel)| *tunnel);
+        // That of the rest; but for bearers all its rules share one.
+        let of_rest = pdr_up(config, config.qfi);
+        let all = &established.tunnels;
+        let tunnel = all.iter().find(|(pdr, _)| *pdr == of_rest).or(all.first()).map(|(_, tunnel)| *tunnel);
         let (teid, v4, v6) = tunnel.map_or((0, None, None), |tunnel| (tunnel.teid, tunnel.v4, tunnel.v6));
         let (name, keys) = (config.name.clone(), keys(config));
-        KeptSession { name, seid: established.seid, cp_seid, teid, v4, v6, keys }
+        let tunnels = Vec::new();
+        let mut kept = KeptSession { name, seid: established.seid, cp_seid, teid, v4, v6, tunnels, keys };
+        kept.took(all);
+        kept
+    }
+
+    /// The other side chose these, by PDR.
+    pub fn took(&mut self, tunnels: &[(u16, LocalTunnel)]) {
+        self.tunnels.retain(|kept| tunnels.iter().all(|(pdr, _)| *pdr != kept.pdr));
+        self.tunnels.extend(tunnels.iter().map(|(pdr, tunnel)| KeptTunnel {
+            pdr: *pdr,
+            teid: tunnel.teid,
+            v4: tunnel.v4,
+            v6: tunnel.v6,
+        }));
     }
 
     /// Its keys; [`KeptSessions::open`] has read them.
@@ -53,15 +82,29 @@ impl KeptSession {
         SessionFile::of(&document).ok()?.sessions.into_iter().next()
     }
 
-    /// Gives it other keys.
-    pub fn set(&mut self, config: &SessionConfig) {
+    /// Gives it other keys, of which these are the rules.
+    pub fn set(&mut self, config: &SessionConfig, rules: &Session) {
         self.name = config.name.clone();
         self.keys = keys(config);
+        self.tunnels.retain(|tunnel| rules.pdr(tunnel.pdr).is_some());
+        let of_rest = pdr_up(config, config.qfi);
+        if let Some(kept) = self.tunnels.iter().find(|tunnel| tunnel.pdr == of_rest) {
+            (self.teid, self.v4, self.v6) = (kept.teid, kept.v4, kept.v6);
+        }
     }
 
-    /// The tunnel that packets of its user come in.
-    pub fn tunnel(&self) -> LocalTunnel {
-        LocalTunnel { teid: self.teid, v4: self.v4, v6: self.v6 }
+    /// The tunnels that packets come in, by PDR.
+    pub fn tunnels(&self) -> Vec<(u16, LocalTunnel)> {
+        let config = self.config();
+        let first = LocalTunnel { teid: self.teid, v4: self.v4, v6: self.v6 };
+        let more = self.tunnels.iter();
+        let more = more.map(|kept| (kept.pdr, LocalTunnel { teid: kept.teid, v4: kept.v4, v6: kept.v6 }));
+        [(pdr_up(&config, config.qfi), first)].into_iter().chain(more).collect()
+    }
+
+    /// The tunnel that a PDR takes from.
+    fn teid_of(&self, pdr: u16) -> Option<u32> {
+        self.tunnels.iter().find(|tunnel| tunnel.pdr == pdr).map(|tunnel| tunnel.teid)
     }
 
     fn tunnel_address(&self) -> Option<IpAddr> {
@@ -71,14 +114,26 @@ impl KeptSession {
     /// That as a person reads it.
     pub fn tunnel_shown(&self) -> String {
         let at = self.tunnel_address().map_or(String::new(), |address| format!(" at {address}"));
-        format!("{:#x}{at}", self.teid)
+        let config = self.config();
+        let flows = config.flows.iter().filter(|_| config.bearers);
+        let mut more: Vec<String> = flows
+            .filter_map(|flow| {
+                Some(format!(", {} {:#x}", flow.qfi, self.teid_of(pdr_up(&config, flow.qfi))?))
+            })
+            .collect();
+        more.extend(self.teid_of(pdr_n9(config.qfi)).map(|teid| format!(", N9 {teid:#x}")));
+        format!("{:#x}{at}{}", self.teid, more.concat())
     }
 
     /// For programs.
     pub fn json(&self) -> Json {
         let config = self.config();
         let ue: Vec<String> = config.ue.iter().map(|ue| ue.address.to_string()).collect();
-        json!({
+        let bearer = |flow: &SessionFlow| {
+            let teid = self.teid_of(pdr_up(&config, flow.qfi));
+            json!({ "qfi": flow.qfi, "teid": teid, "station_teid": flow.teid })
+        };
+        let mut told = json!({
             "name": self.name,
             "seid": format!("{:#x}", self.seid),
             "cp_seid": self.cp_seid,
@@ -88,7 +143,16 @@ impl KeptSession {
             "station": config.station,
             "station_teid": config.teid,
             "qfis": config.flows.iter().map(|flow| flow.qfi).chain([config.qfi]).collect::<Vec<_>>(),
-        })
+        });
+        if config.bearers {
+            told["bearers"] = config.flows.iter().map(bearer).collect();
+        }
+        if config.core.is_some() {
+            told["core"] = json!({
+                "address": config.core, "teid": config.core_teid, "teid_here": self.teid_of(pdr_n9(config.qfi)),
+            });
+        }
+        told
     }
 }
 

@@ -36,6 +36,10 @@ const EXAMPLES: &str = "Examples:
   weir upf session add car --upf 203.0.113.1 --ue 10.45.0.8 --station 192.0.2.9 --teid 0x9a \\
       --ambr-up 50Mbit/s --ambr-down 100Mbit/s \\
       --flow '{ qfi = 1, gbr_down = \"2Mbit/s\", filter = [\"permit out 17 from any to assigned 5060\"] }'
+  weir upf session add lte --upf 203.0.113.1 --ue 10.45.0.9 --station 192.0.2.9 --teid 0x9b --bearers \\
+      --flow '{ qfi = 5, teid = 0x9c, filter = [\"permit out 17 from any to assigned 5060\"] }'   4G
+  weir upf session add near --upf 203.0.113.1 --ue 10.45.1.1 --station 192.0.2.9 --teid 0x9d \\
+      --core 192.0.2.30 --core-teid 0xa005    all through a tunnel to another function (N9)
   weir upf session change phone --upf 203.0.113.1 --station 192.0.2.10 --teid 0x17    a handover
   weir upf session list --upf 203.0.113.1
   weir upf session delete phone --upf 203.0.113.1";
@@ -142,6 +146,17 @@ struct Keys {
     /// After this long without a packet it is reported.
     #[arg(long, value_name = "TIME")]
     inactivity: Option<String>,
+    /// As the gateway of 4G: each flow is a bearer with a tunnel of its own (`teid` of a `--flow`) and no
+    /// QFI.
+    #[arg(long)]
+    bearers: bool,
+    /// Address of another user-plane function that anchors the session (N9), into a tunnel to which all goes
+    /// but flows with `breakout`.
+    #[arg(long, value_name = "ADDRESS", requires = "core_teid")]
+    core: Option<String>,
+    /// The tunnel there (TEID).
+    #[arg(long, value_name = "NUMBER")]
+    core_teid: Option<String>,
     /// Another QoS flow, with the keys of `[[sessions.flows]]`. Can be repeated; `change` replaces the one
     /// with its QFI.
     #[arg(long, value_name = "TABLE")]
@@ -172,6 +187,7 @@ impl Keys {
     fn settings(&self) -> Vec<(String, String)> {
         let ue: Vec<String> = self.ue.iter().map(|ue| format!("{ue:?}")).collect();
         let ue = (!ue.is_empty()).then(|| format!("[{}]", ue.join(", ")));
+        let bearers = self.bearers.then(|| "true".to_string());
         let named = [
             ("ue", &ue),
             ("station", &self.station),
@@ -180,6 +196,9 @@ impl Keys {
             ("ambr_down", &self.ambr_down),
             ("qfi", &self.qfi),
             ("inactivity", &self.inactivity),
+            ("bearers", &bearers),
+            ("core", &self.core),
+            ("core_teid", &self.core_teid),
         ];
         let given = named.into_iter().filter_map(|(key, value)| Some((key.to_string(), value.clone()?)));
         given.collect()
@@ -325,7 +344,7 @@ fn add(
             );
             return Err(Failure::Input(told));
         }
-        let rules = rules(kept.number(), &session, None);
+        let rules = rules(kept.number(), &session, &[]);
         all.push((rules.map_err(|told| wrong(&session, told))?, session));
     }
     let mut client = peer.client(holds, &kept)?;
@@ -454,10 +473,11 @@ fn change(peer: &Peer, session: &str, keys: &Keys, remove: &[u32], output: &Outp
     let mut document = parse(&SessionConfig { flows, ..old.clone() })?;
     keys.apply(&mut document, false)?;
     let new = only(&document)?;
-    let tunnel = Some(before.tunnel());
+    let tunnels = before.tunnels();
     let of =
-        |config: &SessionConfig| rules(before.cp_seid, config, tunnel).map_err(|told| wrong(config, told));
-    let elements = changes(&of(&old)?, &of(&new)?);
+        |config: &SessionConfig| rules(before.cp_seid, config, &tunnels).map_err(|told| wrong(config, told));
+    let wanted = of(&new)?;
+    let elements = changes(&of(&old)?, &wanted);
     if elements.is_empty() && new == old {
         output.result(&json!({ "upf": peer.upf, "changed": false, "session": before.json() }), || {
             "everything is so already".into()
@@ -473,9 +493,18 @@ fn change(peer: &Peer, session: &str, keys: &Keys, remove: &[u32], output: &Outp
                     session and add it anew";
         return Err(Failure::Input(told.into()));
     }
+    let version = |core: Option<IpAddr>| core.map(|core| core.is_ipv4());
+    if new.bearers != old.bearers || version(new.core) != version(old.core) {
+        let key = if new.bearers == old.bearers { "core" } else { "bearers" };
+        let told = format!(
+            "key `{key}` does not change: all rules of the session follow from it. Remedy: delete the session and add it anew"
+        );
+        return Err(Failure::Input(told));
+    }
     let mut client = peer.client(false, &kept)?;
-    client.modify(before.seid, elements).map_err(|error| named(&old, error))?;
-    kept.sessions[at].set(&new);
+    let answer = client.modify(before.seid, elements).map_err(|error| named(&old, error))?;
+    kept.sessions[at].took(&client::created(&answer));
+    kept.sessions[at].set(&new, &wanted);
     kept.save()?;
     let session = kept.sessions[at].clone();
     output.result(&json!({ "upf": peer.upf, "changed": true, "session": session.json() }), || {

@@ -187,12 +187,21 @@ impl<A> Sets<A> {
 }
 
 impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
-    /// Where a packet of a user goes: among its flows, where it is held to a rate and there is a set for it.
+    /// Where a packet of a user goes: among its flows, where it is held to a rate, its plan tells its flows
+    /// apart and there is a set for it.
     #[inline]
     pub(super) fn flow_of(&mut self, at: usize, hash: u32) -> Option<usize> {
         let sets = self.sets.as_mut()?;
         let is_held = || self.paces.as_ref().is_some_and(|paces| paces.rate(at).is_some());
-        if self.users[at].set.is_none() && is_held() {
+        let is_one = || self.entitled.as_ref().is_some_and(|entitled| entitled.is_one_fifo(at));
+        // Who has packets in a set when its plan changes keeps that until they have left.
+        if self.turns[at].waiting == 0
+            && is_one()
+            && let Some(set) = self.users[at].set.take()
+        {
+            sets.give_back(set as usize);
+        }
+        if self.users[at].set.is_none() && is_held() && !is_one() {
             let turns = &self.turns;
             let (set, before) = sets.take(at, |owner| turns[owner].waiting > 0)?;
             before.into_iter().for_each(|before| self.users[before].set = None);

@@ -33,6 +33,20 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         View { backlog, packets: self.turns[at].waiting, delay, rate }
     }
 
+    /// What the algorithm of a user with a guide of its own is told. Where all its flows have one FIFO, its
+    /// link is the rate that it is held to, also while it has to share the real one: a virtual queue is
+    /// served at a part of that.
+    pub(super) fn own_moment(&self, at: usize, m: &Moment) -> Moment {
+        let mut m = *m;
+        let own = self.paces.as_ref().and_then(|paces| paces.rate(at));
+        if let (Some(rate), Some(entitled)) = (own, &self.entitled)
+            && entitled.is_one_fifo(at)
+        {
+            m.queue.rate = rate;
+        }
+        m
+    }
+
     /// Decides about an arrival for a user with a guide of its own.
     #[inline(never)]
     pub(super) fn admit_by_own(
@@ -44,6 +58,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         packet: &Packet,
     ) -> Result<bool, Cause> {
         let (whole, key) = (self.whole_of(at), self.users[at].key);
+        let m = &self.own_moment(at, m);
         let aqm = &mut line_of(&mut self.users, &mut self.sets, at, flow).aqm;
         let guide = own_of(&mut self.own, key).expect("whoever asks has looked");
         let decision = Decision { aqm, guide, counters: &mut self.counters };
@@ -65,6 +80,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         head: &Slot<T>,
     ) -> Result<bool, Cause> {
         let (whole, key) = (self.whole_of(at), self.users[at].key);
+        let m = &self.own_moment(at, m);
         let line = line_of(&mut self.users, &mut self.sets, at, flow);
         line.last_delay = m.now.since(head.packet.arrived);
         let guide = own_of(&mut self.own, key).expect("whoever asks has looked");

@@ -32,6 +32,8 @@ pub struct Plan {
     pub target: Option<Duration>,
     /// Whether its packets pass the algorithm by.
     pub is_exempt: bool,
+    /// Whether all its flows have one FIFO, for which a virtual queue can stand.
+    pub is_one_fifo: bool,
 }
 
 /// Users whose memory is asked for before they are told.
@@ -277,6 +279,7 @@ pub(super) struct Account {
     /// The turn of its site in which it got its last quantum.
     turn: u32,
     pub is_exempt: bool,
+    is_one_fifo: bool,
 }
 
 impl Account {
@@ -331,6 +334,12 @@ impl Entitlements {
     pub fn counted(&mut self, at: usize, len: Bytes, sojourn: Duration, is_marked: bool) {
         self.accounts[at].sent(len, sojourn, is_marked);
         self.sojourns[at].note(sojourn);
+    }
+
+    /// Whether all flows of a user have one FIFO.
+    #[inline]
+    pub fn is_one_fifo(&self, at: usize) -> bool {
+        self.accounts[at].is_one_fifo
     }
 
     /// Asks for the memory of what is told of a place.
@@ -443,7 +452,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         let Some(entitled) = &mut self.entitled else { return };
         let plan = entitled.plans.of(self.users[at].key);
         let account = &mut entitled.accounts[at];
-        (account.site, account.is_exempt) = (plan.site.map_or(0, |site| site + 1), plan.is_exempt);
+        account.site = plan.site.map_or(0, |site| site + 1);
+        (account.is_exempt, account.is_one_fifo) = (plan.is_exempt, plan.is_one_fifo);
         if let Some(paces) = &mut self.paces {
             let burst = plan.rate.map_or(Duration::ZERO, |rate| time_of(plan.burst, rate));
             paces.set_plan(at, plan.rate, burst);
