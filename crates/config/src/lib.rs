@@ -116,6 +116,6 @@ pub use topology::Link;
 pub use trace::Trace;
 pub use traffic::{Datagrams, OBJECT_MEAN, OBJECT_SHAPE, OBJECT_SPREAD, Timing, Traffic, UdpPattern, Web};
 pub use upf_config::{
-    FlowConfig, LinkAddress, N3, N4, N6, QosFlow, Sources, UpfConfig, UpfHost, UpfLimits, UpfRun,
+    FlowConfig, FollowedBy, LinkAddress, N3, N4, N6, QosFlow, Sources, UpfConfig, UpfHost, UpfLimits, UpfRun,
 };
 pub use variation::{MAX_STEPS, Step, TraceFile, Variation};

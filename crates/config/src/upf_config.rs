@@ -20,12 +20,17 @@ use crate::schema::{
 use crate::sense_config::unicast;
 use std::net::IpAddr;
 use weir_aqm::Needs;
+use weir_sense::bottleneck::FollowLaw;
 use weir_units::{Bytes, Duration, Rate};
 
 section! {
     /// A 5G user-plane function: tunnels on one side, the data network on the other, sessions from a session
     /// management function.
     pub struct UpfConfig {
+        /// How a rate is found that follows a bottleneck behind the base station (`flow.follow`): "delivered"
+        /// from what the bottleneck delivers between two round trips; "largest" by the rule of the article on
+        /// vAQM, from the largest rate at which no queue stood there.
+        follow_law: FollowedBy = or(FollowedBy::Delivered, Range::Any);
         /// The side of the base stations: tunnels of GTP-U.
         n3: N3 = OneTable;
         /// The session management function, over PFCP.
@@ -103,6 +108,26 @@ impl Check for UpfConfig {
                 let key = format!("flows.{at}.qfi");
                 here.wrong(p, &key, format!("{} is there already", flow.qfi), "name each QoS flow once");
             }
+        }
+    }
+}
+
+choices! {
+    /// How a rate is found that follows a bottleneck behind the base station.
+    pub enum FollowedBy {
+        /// From what the bottleneck delivers.
+        Delivered = "delivered",
+        /// By the rule of the article on virtual AQM.
+        Largest = "largest",
+    }
+}
+
+impl FollowedBy {
+    /// The law of this name.
+    pub fn law(self) -> FollowLaw {
+        match self {
+            FollowedBy::Delivered => FollowLaw::Delivered,
+            FollowedBy::Largest => FollowLaw::Largest,
         }
     }
 }

@@ -32,6 +32,7 @@ pub fn plane_setup(config: &UpfConfig, seed: u64) -> PlaneSetup {
         queues: limits.queues,
         idle: limits.idle,
         learners: limits.learners,
+        follow_law: config.follow_law.law(),
         packets: limits.packets,
         buffered: limits.buffered.unwrap_or(limits.packets / 4).min(limits.packets),
         buffered_for: limits.buffered_for,

@@ -125,31 +125,37 @@ fn step_of(trace: &[String], words: &str) -> u64 {
 #[test]
 fn a_takeover_that_is_killed_at_each_step_leaves_the_wire_open() {
     weir_faultsim::warm_up();
+    std::thread::scope(|scope| {
+        for mode in [None, Some(weir_dataplane::Mode::AfPacket)] {
+            scope.spawn(move || killed_takeovers(mode));
+        }
+    });
+}
+
+fn killed_takeovers(mode: Option<weir_dataplane::Mode>) {
     let mut plan = Plan::of(4);
-    (plan.mode, plan.length) = (None, 300_000_000);
+    (plan.mode, plan.length) = (mode, 300_000_000);
     plan.ports.iter_mut().for_each(|port| (port.queues, port.offloads, port.clsact) = (1, [true; 3], true));
     plan.faults = vec![Fault { at: 20_000_000, span: 0, port: 0, kind: Kind::Takeover, value: 0 }];
-    for mode in [None, Some(weir_dataplane::Mode::AfPacket)] {
-        (plan.mode, plan.kills) = (mode, Vec::new());
-        let trace = life::run(&plan, true).trace;
-        // Of the one that takes over, each until it forwards; of the one that is there, each from its
-        // beginning on.
-        let forwards = step_of(&trace, "process 2 forwards");
-        let ended = step_of(&trace, "it ended by its user");
-        assert!(forwards > 100 && ended > 100, "{forwards}, {ended}");
-        let of_rival = (1..=forwards + 1).map(|step| vec![0, step]);
-        let kills = of_rival.chain((1..=ended + 1).map(|step| vec![step]));
-        let (mut killed, mut taken) = (0, 0);
-        for kills in kills {
-            plan.kills = kills.clone();
-            let report = life::run(&plan, true);
-            assert!(report.violations.is_empty(), "killed at {kills:?}: {:?}", report.violations);
-            killed += u64::from(report.trace.iter().any(|line| line.contains("the process is killed")));
-            taken += u32::from(report.trace.join("\n").contains("took over the ports"));
-        }
-        assert!(killed >= forwards + ended - 2, "{killed} of {forwards} and {ended}");
-        assert!(taken > 5, "{taken}");
+    plan.kills = Vec::new();
+    let trace = life::run(&plan, true).trace;
+    // Of the one that takes over, each until it forwards; of the one that is there, each from its beginning
+    // on.
+    let forwards = step_of(&trace, "process 2 forwards");
+    let ended = step_of(&trace, "it ended by its user");
+    assert!(forwards > 100 && ended > 100, "{forwards}, {ended}");
+    let of_rival = (1..=forwards + 1).map(|step| vec![0, step]);
+    let kills = of_rival.chain((1..=ended + 1).map(|step| vec![step]));
+    let (mut killed, mut taken) = (0, 0);
+    for kills in kills {
+        plan.kills = kills.clone();
+        let report = life::run(&plan, true);
+        assert!(report.violations.is_empty(), "killed at {kills:?}: {:?}", report.violations);
+        killed += u64::from(report.trace.iter().any(|line| line.contains("the process is killed")));
+        taken += u32::from(report.trace.join("\n").contains("took over the ports"));
     }
+    assert!(killed >= forwards + ended - 2, "{killed} of {forwards} and {ended}");
+    assert!(taken > 5, "{taken}");
 }
 
 #[test]

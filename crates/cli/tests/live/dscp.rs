@@ -131,6 +131,11 @@ fn queued(mode: &str, queue: &str, frames: &[Vec<u8>]) -> (Vec<Vec<u8>>, serde_j
     (got, told)
 }
 
+/// The mode of a case by its number. Queues are the same in all modes, which take turns.
+fn mode_of(case: usize) -> &'static str {
+    MODES[case % MODES.len()]
+}
+
 /// The places at which frames of NQB came out.
 fn places_of_nqb(got: &[Vec<u8>], v6: bool) -> Vec<usize> {
     let octet = |frame: &[u8]| if v6 { frame[14] << 4 | frame[15] >> 4 } else { frame[15] };
@@ -140,32 +145,34 @@ fn places_of_nqb(got: &[Vec<u8>], v6: bool) -> Vec<usize> {
 #[test]
 fn frames_of_nqb_do_not_wait_behind_others_of_their_flow_or_user_and_get_no_more_than_these() {
     let Some(_turn) = turn_beside_others() else { return };
-    for (mode, v6) in MODES.into_iter().zip([false, true, false]) {
+    for (n, (queue, order)) in [
+        ("discipline = \"flow\"", "as they came"),
+        ("discipline = \"user\"", "as they came"),
+        ("discipline = \"dualpi2\", target = \"10s\"", "as they came"),
+        ("discipline = \"flow\", nqb = true", "in turn"),
+        ("discipline = \"user\", nqb = true", "in turn"),
+        ("discipline = \"dualpi2\", target = \"10s\", nqb = true, classic_share = \"0%\"", "first"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (mode, v6) = (mode_of(n), n % 2 == 1);
         let plain = std::iter::repeat_n(datagram(v6, &[], 0), 20);
         let nqb = std::iter::repeat_n(datagram(v6, &[], 45 << 2), 8);
         let frames: Vec<Vec<u8>> = plain.chain(nqb).collect();
-        for (queue, order) in [
-            ("discipline = \"flow\"", "as they came"),
-            ("discipline = \"user\"", "as they came"),
-            ("discipline = \"dualpi2\", target = \"10s\"", "as they came"),
-            ("discipline = \"flow\", nqb = true", "in turn"),
-            ("discipline = \"user\", nqb = true", "in turn"),
-            ("discipline = \"dualpi2\", target = \"10s\", nqb = true, classic_share = \"0%\"", "first"),
-        ] {
-            let (got, told) = queued(mode, queue, &frames);
-            let places = places_of_nqb(&got, v6);
-            let what = format!("{mode}, {queue}: {places:?}");
-            assert_eq!(places.len(), 8, "{what}");
-            // The frame that was being taken out when they came may have gone before.
-            match order {
-                "first" => assert!(places[0] <= 2 && places[7] == places[0] + 7, "{what}"),
-                "in turn" => {
-                    assert!(places[0] <= 2 && places.windows(2).all(|two| two[1] - two[0] == 2), "{what}")
-                }
-                _ => assert_eq!(places, (20..28).collect::<Vec<_>>(), "{what}"),
+        let (got, told) = queued(mode, queue, &frames);
+        let places = places_of_nqb(&got, v6);
+        let what = format!("{mode}, {queue}: {places:?}");
+        assert_eq!(places.len(), 8, "{what}");
+        // The frame that was being taken out when they came may have gone before.
+        match order {
+            "first" => assert!(places[0] <= 2 && places[7] == places[0] + 7, "{what}"),
+            "in turn" => {
+                assert!(places[0] <= 2 && places.windows(2).all(|two| two[1] - two[0] == 2), "{what}")
             }
-            assert!(told.get("sanctioned").is_none(), "{told}");
+            _ => assert_eq!(places, (20..28).collect::<Vec<_>>(), "{what}"),
         }
+        assert!(told.get("sanctioned").is_none(), "{told}");
     }
 }
 
@@ -173,16 +180,15 @@ fn frames_of_nqb_do_not_wait_behind_others_of_their_flow_or_user_and_get_no_more
 fn queue_protection_sends_frames_of_a_flow_that_builds_a_queue_where_others_wait() {
     let Some(_turn) = turn_beside_others() else { return };
     let frames = vec![datagram(false, &[], 45 << 2); 100];
-    for mode in MODES {
-        for discipline in ["\"flow\"", "\"user\"", "\"dualpi2\", target = \"10s\""] {
-            let lane = format!("discipline = {discipline}, nqb = true, nqb_buffer = \"1s\"");
-            let (_, told) = queued(mode, &lane, &frames);
-            assert!(told.get("sanctioned").is_none(), "{told}");
-            let (_, told) = queued(mode, &format!("{lane}, protection = true"), &frames);
-            // Two of the largest frames may wait in any case, which are 21 of these.
-            let sanctioned = told["sanctioned"].as_u64().unwrap_or(0);
-            assert!((20..80).contains(&sanctioned), "{mode}, {discipline}: {told}");
-        }
+    for (n, discipline) in ["\"flow\"", "\"user\"", "\"dualpi2\", target = \"10s\""].into_iter().enumerate() {
+        let mode = mode_of(n);
+        let lane = format!("discipline = {discipline}, nqb = true, nqb_buffer = \"1s\"");
+        let (_, told) = queued(mode, &lane, &frames);
+        assert!(told.get("sanctioned").is_none(), "{told}");
+        let (_, told) = queued(mode, &format!("{lane}, protection = true"), &frames);
+        // Two of the largest frames may wait in any case, which are 21 of these.
+        let sanctioned = told["sanctioned"].as_u64().unwrap_or(0);
+        assert!((20..80).contains(&sanctioned), "{mode}, {discipline}: {told}");
     }
 }
 
@@ -197,28 +203,30 @@ fn between(from: u8, to: u8, flow: u16) -> Vec<u8> {
 #[test]
 fn hosts_share_a_live_link_equally_whatever_the_number_of_their_flows() {
     let Some(_turn) = turn_beside_others() else { return };
-    for mode in MODES {
-        for (queue, by_sender, equal) in [
-            ("ways = 8, fair_senders = true", true, true),
-            ("ways = 8, fair_receivers = true", false, true),
-            ("ways = 8, fair_receivers = true", true, false),
-            ("ways = 8", true, false),
-        ] {
-            // One host has one flow, the other nine; all have more to send than what is counted.
-            let hosts = |host: u8| if by_sender { (host, 9) } else { (9, host) };
-            let of = |host: u8, flow: u16| {
-                let (from, to) = hosts(host);
-                between(from, to, flow)
-            };
-            let one = std::iter::repeat_n(of(1, 0), 100);
-            let nine = (0..20).flat_map(|_| (1..10).map(|flow| of(2, flow)));
-            let frames: Vec<Vec<u8>> = nine.chain(one).collect();
-            let config = format!("discipline = \"flow\", quantum = \"150B\", {queue}");
-            let (got, _) = queued(mode, &config, &frames);
-            let at = if by_sender { 29 } else { 33 };
-            let counted = got[5..105].iter().filter(|frame| frame[at] == 1).count();
-            let want = if equal { 45..=55 } else { 8..=12 };
-            assert!(want.contains(&counted), "{mode}, {queue}: {counted} of 100");
-        }
+    for (n, (queue, by_sender, equal)) in [
+        ("ways = 8, fair_senders = true", true, true),
+        ("ways = 8, fair_receivers = true", false, true),
+        ("ways = 8, fair_receivers = true", true, false),
+        ("ways = 8", true, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mode = mode_of(n);
+        // One host has one flow, the other nine; all have more to send than what is counted.
+        let hosts = |host: u8| if by_sender { (host, 9) } else { (9, host) };
+        let of = |host: u8, flow: u16| {
+            let (from, to) = hosts(host);
+            between(from, to, flow)
+        };
+        let one = std::iter::repeat_n(of(1, 0), 100);
+        let nine = (0..20).flat_map(|_| (1..10).map(|flow| of(2, flow)));
+        let frames: Vec<Vec<u8>> = nine.chain(one).collect();
+        let config = format!("discipline = \"flow\", quantum = \"150B\", {queue}");
+        let (got, _) = queued(mode, &config, &frames);
+        let at = if by_sender { 29 } else { 33 };
+        let counted = got[5..105].iter().filter(|frame| frame[at] == 1).count();
+        let want = if equal { 45..=55 } else { 8..=12 };
+        assert!(want.contains(&counted), "{mode}, {queue}: {counted} of 100");
     }
 }

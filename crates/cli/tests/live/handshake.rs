@@ -17,13 +17,13 @@ use weir_lab::{Side, Testbed, TestbedConfig, in_netns, netns};
 
 const RATE: &str = "100Mbit/s";
 /// Transfers of which the mean is taken.
-const EACH: u32 = 3;
+const EACH: u32 = 2;
 
 /// What a transfer takes in the simulator, in seconds.
 fn simulated(bytes: usize, rtt_ms: u64) -> f64 {
     let text = format!(
         "title = \"x\"\nlink = {{ rate = \"{RATE}\" }}\npath.rtt = \"{rtt_ms}ms\"\naqm.name = \"tail_drop\"\n\
-         [[flows]]\ntransfer = \"{bytes}B\"\nevery = \"2s\"\nhandshake = true\n[run]\nduration = \"9s\"\n"
+         [[flows]]\ntransfer = \"{bytes}B\"\nevery = \"2s\"\nhandshake = true\n[run]\nduration = \"5s\"\n"
     );
     let scenario = Scenario::parse("x", &text).unwrap();
     let outcome = weir_sim::run(&scenario, 1, &mut |_| ControlFlow::Continue(())).unwrap();
@@ -93,7 +93,7 @@ fn short_transfers_take_as_long_as_in_the_kernel() {
                     let runs: Vec<(f64, f64)> = (0..EACH)
                         .map(|_| {
                             // No connection meets the packets of the one before.
-                            std::thread::sleep(Duration::from_millis(300));
+                            std::thread::sleep(Duration::from_millis(150));
                             transferred(&testbed, bytes)
                         })
                         .collect();

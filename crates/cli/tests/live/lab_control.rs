@@ -305,7 +305,7 @@ fn each_link_of_a_row_is_told_and_changes_by_its_name() {
 /// Round trips per minute with a queue, and what else was told of them.
 fn responsiveness(name: &str, aqm: &str) -> Option<Value> {
     let scenario = format!(
-        "title = \"{name}\"\n[run]\nduration = \"22s\"\nwarmup = \"2s\"\n[link]\nrate = \"20Mbit/s\"\nbuffer = \"250ms\"\n\
+        "title = \"{name}\"\n[run]\nduration = \"18s\"\nwarmup = \"2s\"\n[link]\nrate = \"20Mbit/s\"\nbuffer = \"250ms\"\n\
          [path]\nrtt = \"20ms\"\n{aqm}\n[[flows]]\ncount = 1\ncongestion = \"cubic\"\n"
     );
     let mut lab = Lab::start(name, &scenario, &["--responsiveness"])?;

@@ -100,7 +100,7 @@ fn ctrl_c_ends_a_live_view_and_the_results_stay() {
     let (folder, mut seen) = (Folder::new("once"), String::new());
     let mut child = folder.on_terminal(30, 80);
     read_until(&mut child, &mut seen, "Throughput");
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(1));
     press_ctrl_c(&mut child);
     read_until(&mut child, &mut seen, "");
     child.wait().unwrap();
@@ -114,7 +114,7 @@ fn a_second_ctrl_c_right_after_the_first_is_the_same_request() {
     let (folder, mut seen) = (Folder::new("twice"), String::new());
     let mut child = folder.on_terminal(30, 80);
     read_until(&mut child, &mut seen, "Throughput");
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(1));
     press_ctrl_c(&mut child);
     std::thread::sleep(Duration::from_millis(5));
     press_ctrl_c(&mut child);
@@ -130,7 +130,7 @@ fn the_view_shows_its_keys_and_q_ends_it() {
     let (folder, mut seen) = (Folder::new("keys"), String::new());
     let mut child = folder.on_terminal(30, 80);
     read_until(&mut child, &mut seen, "Ctrl-C or q ends");
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(1));
     press(&mut child, b"q");
     read_until(&mut child, &mut seen, "");
     child.wait().unwrap();

@@ -89,7 +89,9 @@ fn flows_on_all_queues_pass_both_ways() {
                 "{told}"
             );
         }
-        for mode in MODES {
+        // In the other modes the smallest, the largest, and ports that differ.
+        let is_all = [[1, 1], [64, 64], [5, 32]].contains(&queues);
+        for mode in if is_all { &MODES[..] } else { &MODES[..1] } {
             let link = |name: &str, rate: &str| {
                 format!("[{name}]\nrate = \"{rate}\"\n[{name}.aqm]\nname = \"tail_drop\"\n")
             };
@@ -97,7 +99,7 @@ fn flows_on_all_queues_pass_both_ways() {
             let weir = Weir::start(bot, &config);
             for (way, from, to, at) in [(0, &sender, &receiver, "a"), (1, &receiver, &sender, "b")] {
                 let flows = FLOWS_PER_QUEUE * queues[way];
-                let before = (mode == MODES[0]).then(|| per_queue(bot, at, queues[way]));
+                let before = (*mode == MODES[0]).then(|| per_queue(bot, at, queues[way]));
                 let mut arrived = cross(from, to, flows);
                 arrived.sort();
                 if !arrived.iter().copied().eq(0..flows) {
@@ -122,18 +124,28 @@ fn flows_on_all_queues_pass_both_ways() {
     testbed.close().unwrap();
 }
 
-/// One flow for each queue of port `a`, found by trying.
+/// One flow for each queue of port `a`, found by trying. Of five that are tried at once each sends twice as
+/// many frames as the one before, so that the frames of a queue tell which flows it has.
 fn flow_of_each_queue(testbed: &Testbed, sender: &Raw, queues: u32) -> Vec<u32> {
+    const AT_ONCE: u32 = 5;
     let mut flows = vec![None; queues as usize];
     let mut after = per_queue(testbed.bottleneck(), "a", queues);
-    for flow in 0..FLOWS_PER_QUEUE * queues {
+    for first in (0..FLOWS_PER_QUEUE * queues).step_by(AT_ONCE as usize) {
         let before = after;
-        sender.send(&datagram(flow, 0));
+        for nth in 0..AT_ONCE {
+            (0..1 << nth).for_each(|_| sender.send(&datagram(first + nth, 0)));
+        }
         std::thread::sleep(ms(1));
         after = per_queue(testbed.bottleneck(), "a", queues);
-        let taken = before.iter().zip(&after).position(|(before, after)| before != after);
-        let queue = taken.expect("a queue counts the frame");
-        flows[queue].get_or_insert(flow);
+        let counts: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
+        // A frame of the kernel's own may have come between.
+        if counts.iter().sum::<u64>() != (1 << AT_ONCE) - 1 {
+            continue;
+        }
+        for nth in 0..AT_ONCE {
+            let queue = counts.iter().position(|count| count >> nth & 1 == 1).expect("one has the flow");
+            flows[queue].get_or_insert(first + nth);
+        }
         if flows.iter().all(Option::is_some) {
             break;
         }

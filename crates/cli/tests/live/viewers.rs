@@ -22,7 +22,7 @@ const CONNECTIONS: usize = 1000;
 /// Between two requests that are refused.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How long each half of a pair is measured.
-const HALF: Duration = Duration::from_secs(4);
+const HALF: Duration = Duration::from_secs(3);
 const PAIRS: usize = 3;
 
 /// Whoever looks at a page, and whoever abuses it.
@@ -158,7 +158,7 @@ fn a_link_notices_nothing_of_a_hundred_viewers_and_of_a_thousand_connections_and
         let weir = Weir::start_with(testbed.bottleneck(), &steered(), &["--page"]);
         let load = Load::start(&testbed);
         let mut client = Client::connect(&control_socket(&weir)).unwrap();
-        sleep(Duration::from_secs(3));
+        sleep(Duration::from_secs(2));
         let mut pairs = Vec::new();
         for _ in 0..PAIRS {
             let alone = measure(&mut client);

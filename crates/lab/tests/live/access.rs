@@ -130,7 +130,7 @@ fn a_rate_that_follows_the_modem_keeps_the_queue_at_the_limiter() {
 fn followed(attempt: &mut Attempt) {
     attempt.tolerates(0.1);
     let autorate = "[sense]\nport = \"b\"\nautorate = { min = \"2Mbit/s\", max = \"20Mbit/s\" }\n";
-    let [fixed, moved] = ["", autorate].map(|sense| upload_for(10, "codel", sense));
+    let [fixed, moved] = [(5, ""), (10, autorate)].map(|(s, sense)| upload_for(s, "codel", sense));
     let ((fixed_ms, _), (ping_ms, mbps)) = (told("fixed", &fixed), told("autorate", &moved));
     attempt.end();
     attempt.within("median of the pings in ms at 16 Mbit/s", fixed_ms, 500.0..);
@@ -155,7 +155,7 @@ fn silent(attempt: &mut Attempt) {
     let nobody = "[sense]\nport = \"b\"\nmode = \"icmp\"\ntarget = \"192.0.2.9\"\nhold = \"500ms\"\nfall_back = \"1s\"\n";
     // What stands in the modem at the change drains at the difference of both rates, 3 Mbit/s.
     let lower = format!("{nobody}fall_back_rate = \"4Mbit/s\"\n");
-    let [stays, falls] = [nobody, &lower].map(|sense| upload_for(20, "asqm", sense));
+    let [stays, falls] = [(6, nobody), (20, &lower)].map(|(s, sense)| upload_for(s, "asqm", sense));
     let ((stays_ms, _), (ping_ms, mbps)) = (told("rate stays", &stays), told("fall-back rate", &falls));
     attempt.end();
     attempt.within("median of the pings in ms at 16 Mbit/s", stays_ms, 500.0..);

@@ -28,7 +28,7 @@ fn config() -> MobileConfig {
         core: boxed("[a_to_b]\n[b_to_a]\ndelay = \"10ms\"\n"),
         cell: boxed(radio),
         radio: Variation::default(),
-        duration: Duration::from_secs(7),
+        duration: Duration::from_secs(6),
         warmup: Duration::from_secs(3),
     };
     MobileConfig { cell, waits: String::new(), ambr: PerDirection { up: 100_000, down: 1_000_000 } }
@@ -42,15 +42,20 @@ fn the_user_plane_function_keeps_the_base_stations_queue_short() {
     if let Some(program) = ["ip", "tc", "ethtool"].iter().find(|p| !host::has_binary(p)) {
         return skipped::skipped(format!("`{program}` is not installed"));
     }
-    judged(two_phones);
+    // By our rule for the rate, and by the article's.
+    for waits in ["", "follow_law = \"largest\""] {
+        judged(|attempt| two_phones(waits, attempt));
+    }
 }
 
-fn two_phones(attempt: &mut Attempt) {
+fn two_phones(waits: &str, attempt: &mut Attempt) {
     // Both bounds are wider than a tenth of what is measured.
     attempt.tolerates(0.05);
     let say = || skipped::say("waiting for another run that measures on this machine");
     let wait = weir_lab::waiting(say, || true);
-    let result = run(&config(), wait, &mut || true).unwrap_or_else(|e| panic!("{e}"));
+    let mut config = config();
+    config.waits = waits.into();
+    let result = run(&config, wait, &mut || true).unwrap_or_else(|e| panic!("{e}"));
     attempt.end();
     let mut rtts = result.cell.rtts_ms.clone();
     rtts.sort_by(f64::total_cmp);
@@ -58,7 +63,7 @@ fn two_phones(attempt: &mut Attempt) {
     let goodput = result.cell.goodput_bps / 1e6;
     skipped::say(format!("{:?}", result.sessions));
     // Without it two full buffers of 1 MB make 850 ms.
-    attempt.within("round trip in ms", median, 50.0..250.0);
+    attempt.within(format!("{waits} round trip in ms"), median, 50.0..250.0);
     attempt.within("Mbit/s", goodput, 13.0..20.0);
     assert_eq!((result.sessions.len(), result.lost_in_station), (2, 0));
     for session in &result.sessions {

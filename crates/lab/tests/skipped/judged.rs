@@ -18,7 +18,7 @@ pub const MOST_TAKEN: f64 = 0.01;
 pub const ATTEMPTS: usize = 3;
 /// How much time the tests of a program spend on repeated attempts: a machine that is busy all the time makes
 /// them undecided, and not three times as long.
-pub const REPEATS: Duration = Duration::from_secs(60);
+pub const REPEATS: Duration = Duration::from_secs(30);
 
 /// What is left of it.
 static LEFT: Budget = Budget::new(REPEATS);

@@ -30,8 +30,8 @@ struct Short {
 /// Steering converges while static set points are just there, and in a short run it must not remember its
 /// start for ten seconds.
 const QUICK_STEERED: Changes = &[
-    ("run.duration", "30s"),
-    ("run.warmup", "18s"),
+    ("run.duration", "24s"),
+    ("run.warmup", "14s"),
     ("policy.memory_rate", "2s"),
     ("policy.memory_depth", "2s"),
 ];
@@ -44,7 +44,7 @@ static SHORT: [Short; 2] = [
         files: &[scenario_file!("steering_figure5.toml"), scenario_file!("steering_figure5_static.toml")],
         // The host has no part in the result at this rate, and CUBIC's epochs are short.
         changes: [
-            &[("link.rate", "200Mbit/s"), ("run.duration", "14s"), ("run.warmup", "6s")],
+            &[("link.rate", "200Mbit/s"), ("run.duration", "10s"), ("run.warmup", "4s")],
             QUICK_STEERED,
         ],
     },

@@ -1,7 +1,7 @@
 //! The cell in network namespaces, with the kernel's TCP and quinn's QUIC.
 
 use super::Arguments;
-use super::cases::{Case, LIVE, Transport, all};
+use super::cases::{Case, Transport, all};
 use super::measured::{Run, Values};
 use super::results::{folder, publish};
 use crate::host::{Error, Host, Report, waits};
@@ -91,7 +91,7 @@ pub fn repeat(
     host.prepare(&folder)?;
     let seeds = u64::from(arguments.seeds.unwrap_or(1));
     let cases: Vec<(Case, u64)> =
-        all(&LIVE).into_iter().flat_map(|case| (0..seeds).map(move |n| (case, n))).collect();
+        all().into_iter().flat_map(|case| (0..seeds).map(move |n| (case, n))).collect();
     let seconds = if arguments.quick { QUICK_S.0 } else { LENGTH_S.0 } + 1;
     let minutes = (cases.len() as u64 * seconds) as f64 / 60.0;
     host.say(&format!("{} runs, about {minutes:.0} min", cases.len()));
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn every_case_is_a_valid_configuration() {
-        for case in all(&LIVE) {
+        for case in all() {
             let config = config(case, true).unwrap_or_else(|e| panic!("{e:?}"));
             assert_eq!(config.core.warnings(), Vec::<String>::new());
             assert!(config.radio.trace().is_some() && config.cell.a_to_b.link.rate.is_none());

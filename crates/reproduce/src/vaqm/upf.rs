@@ -10,13 +10,14 @@ use weir_upf::rules::PerDirection;
 /// Aggregate of each session in kbit/s: more than the radio ever has.
 const AMBR_KBPS: PerDirection<u64> = PerDirection { up: 100_000, down: 1_000_000 };
 
-/// How packets wait in the user-plane function. With bitrate adjustment nothing is said: it learns what it
-/// needs.
+/// How packets wait in the user-plane function. With bitrate adjustment nothing is said but whose rule gives
+/// the rate: it learns what it needs.
 fn queues(form: Form) -> &'static str {
     match form {
         Form::Off => "flow = { aqm = { name = \"tail_drop\" } }",
         Form::Signals => "flow = { aqm = { name = \"vaqm\" } }",
-        Form::Shaper | Form::Largest => "",
+        Form::Shaper => "",
+        Form::Largest => "follow_law = \"largest\"",
     }
 }
 
@@ -75,15 +76,17 @@ fn note(quick: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases::{LIVE, all};
+    use super::super::cases::all;
     use super::*;
+    use weir_config::FollowedBy;
 
     #[test]
     fn every_case_is_a_valid_configuration() {
-        for case in all(&LIVE) {
+        for case in all() {
             let config = config(case, true).unwrap_or_else(|e| panic!("{e:?}"));
             let upf = config.upf().unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(upf.flow.follows(), case.form == Form::Shaper);
+            assert_eq!(upf.flow.follows(), matches!(case.form, Form::Shaper | Form::Largest));
+            assert_eq!(upf.follow_law == FollowedBy::Largest, case.form == Form::Largest);
             assert_eq!(config.cell.core.a_to_b.upstream.as_str(), "off");
         }
     }

@@ -134,7 +134,7 @@ impl UserPlane {
             serial: 0,
             agenda: TimingWheel::new(2 * most),
             waits: QueuePool::new(&setup, now)?,
-            learners: Learners::new(setup.learners),
+            learners: Learners::new(setup.learners, setup.follow_law),
             ports,
             faults: Faults::default(),
             events: VecDeque::with_capacity(EVENTS_MAX),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weir_aqm::Needs;
 use weir_config::{AqmConfig, PolicyConfig};
+use weir_sense::bottleneck::FollowLaw;
 use weir_steer::Policy;
 use weir_units::{Bytes, Duration, Rate};
 use weir_wire::ethernet::MacAddr;
@@ -119,6 +120,8 @@ pub struct PlaneSetup {
     pub idle: Duration,
     /// Most bottlenecks that are learnt at once: of the non-GBR flows of a session, and of each GBR flow.
     pub learners: u32,
+    /// How the rate is found that follows one.
+    pub follow_law: FollowLaw,
     /// Most packets that wait at once.
     pub packets: u32,
     /// Most packets that wait for user equipment that is idle: under rules that buffer.
@@ -174,6 +177,7 @@ impl PlaneSetup {
             queues: 8192,
             idle: Duration::from_secs(10),
             learners: 1024,
+            follow_law: FollowLaw::default(),
             packets: 32_768,
             buffered: 32_768 / 4,
             buffered_for: Duration::from_secs(30),

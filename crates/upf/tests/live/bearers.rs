@@ -15,8 +15,8 @@ use weir_upf::rules::*;
 const RADIO: [(f64, Duration); 2] = [(20e6, Duration::from_millis(40)), (8e6, Duration::from_millis(15))];
 /// The port of the server of the GBR flow.
 const GBR_PORT: u16 = 5002;
-const SETTLES: Duration = Duration::from_secs(4);
-const MEASURED: Duration = Duration::from_secs(5);
+const SETTLES: Duration = Duration::from_secs(3);
+const MEASURED: Duration = Duration::from_secs(3);
 
 /// Rules of the first flow of a session, or of a GBR flow beside it; tunnels are chosen by the function.
 fn rules(is_4g: bool, is_gbr: bool) -> Session {

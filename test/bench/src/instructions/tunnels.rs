@@ -29,14 +29,14 @@ pub const DEMANDED: f64 = 400.0;
 /// demanded.
 pub fn ceiling(way: Way) -> f64 {
     let (release, dev) = match way {
-        Way::Up(Case::Free) => (DEMANDED, 1050.0),
-        Way::Down(Case::Free) => (DEMANDED, 1250.0),
-        Way::Up(Case::Rate) => (DEMANDED, 1150.0),
-        Way::Down(Case::Rate) => (DEMANDED, 1300.0),
-        Way::Up(Case::Learning) => (1150.0, 2000.0),
-        Way::Down(Case::Learning) => (1250.0, 2300.0),
-        Way::Up(Case::Waiting) => (1800.0, 2950.0),
-        Way::Down(Case::Waiting) => (1800.0, 3100.0),
+        Way::Up(Case::Free) => (DEMANDED, 1180.0),
+        Way::Down(Case::Free) => (DEMANDED, 1370.0),
+        Way::Up(Case::Rate) => (DEMANDED, 1280.0),
+        Way::Down(Case::Rate) => (DEMANDED, 1465.0),
+        Way::Up(Case::Learning) => (1150.0, 2350.0),
+        Way::Down(Case::Learning) => (1250.0, 2820.0),
+        Way::Up(Case::Waiting) => (1800.0, 3400.0),
+        Way::Down(Case::Waiting) => (1800.0, 3540.0),
         Way::Plain => (DEMANDED, 1100.0),
     };
     if cfg!(debug_assertions) { dev } else { release }

@@ -30,6 +30,7 @@ struct Learner {
 
 /// All that is learnt.
 pub struct Learners {
+    law: FollowLaw,
     places: Vec<Option<Learner>>,
     free: Vec<u32>,
     hand: usize,
@@ -54,18 +55,20 @@ impl Learnt {
 }
 
 impl Learners {
-    /// Room for so many bottlenecks.
-    pub fn new(count: u32) -> Learners {
-        Learners { places: (0..count).map(|_| None).collect(), free: (0..count).rev().collect(), hand: 0 }
+    /// Room for so many bottlenecks, whose rates are found by this law.
+    pub fn new(count: u32, law: FollowLaw) -> Learners {
+        let places = (0..count).map(|_| None).collect();
+        Learners { law, places, free: (0..count).rev().collect(), hand: 0 }
     }
 
     /// A place for a bottleneck, and whose it was.
     #[cold]
     pub fn take(&mut self, owner: PathOf, now: Time) -> Option<(u32, Option<PathOf>)> {
+        let law = self.law;
         let fresh = || Learner {
             owner,
             flows: Flows::default(),
-            bottleneck: Bottleneck::new(now, FollowLaw::default()),
+            bottleneck: Bottleneck::new(now, law),
             active: now,
             rate: None,
         };
@@ -229,7 +232,7 @@ mod tests {
     #[test]
     fn a_segment_of_one_byte_does_not_multiply_what_another_flow_delivers() {
         const PAYLOAD: u32 = 1460;
-        let mut learners = Learners::new(1);
+        let mut learners = Learners::new(1, FollowLaw::default());
         let (at, _) = learners.take((0, 0), Time::ZERO).unwrap();
         for n in 0..500u32 {
             let now = Time::from_nanos(1_200_000 * u64::from(n));
@@ -245,9 +248,44 @@ mod tests {
         assert!((9.0..13.0).contains(&(bandwidth.as_bps_f64() / 1e6)), "{bandwidth:?} of 10 Mbit/s");
     }
 
+    /// A radio of 10 Mbit/s that becomes four times as slow: the article's rule goes on from the largest rate
+    /// of before, ours from what is delivered now.
+    #[test]
+    fn the_rate_that_is_told_is_that_of_the_law() {
+        const PAYLOAD: u32 = 1460;
+        let told = |law| {
+            let mut learners = Learners::new(1, law);
+            let (at, _) = learners.take((0, 0), Time::ZERO).unwrap();
+            let (mut free, mut back, mut rates) = (0, std::collections::VecDeque::new(), Vec::new());
+            for n in 0..1500u32 {
+                let now = 1_200_000 * u64::from(n);
+                while back.front().is_some_and(|(due, _)| *due <= now) {
+                    let (due, number) = back.pop_front().unwrap();
+                    let learnt =
+                        learners.passed(at, true, Time::from_nanos(due), 1, &ack(5000, number), true);
+                    rates.extend(learnt.rate.flatten());
+                }
+                learners.passed(
+                    at,
+                    false,
+                    Time::from_nanos(now),
+                    1,
+                    &data(5000, n * PAYLOAD, PAYLOAD as usize),
+                    true,
+                );
+                let takes = if n < 500 { 1_190_000 } else { 4_760_000 };
+                free = now.max(free) + takes;
+                back.push_back((free + 20_000_000, (n + 1) * PAYLOAD));
+            }
+            rates
+        };
+        let [ours, largest] = [FollowLaw::Delivered, FollowLaw::Largest].map(told);
+        assert!(!ours.is_empty() && !largest.is_empty() && ours != largest, "{ours:?} {largest:?}");
+    }
+
     #[test]
     fn what_is_learned_of_a_trace_is_what_all_hosts_learn() {
-        let mut learners = Learners::new(1);
+        let mut learners = Learners::new(1, FollowLaw::default());
         let (at, _) = learners.take((0, 0), Time::ZERO).unwrap();
         let mut expected = trace::learned();
         for step in trace::trace() {
