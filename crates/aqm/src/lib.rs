@@ -13,7 +13,9 @@
 //! 2. The link is free. The head leaves the FIFO and [`Aqm::on_dequeue`] is asked; on [`Verdict::Drop`] the
 //!    packet is discarded and the next head is asked at the same time.
 //! 3. The FIFO ran empty: [`Aqm::on_empty`].
-//! 4. [`Aqm::next_wakeup`] says when [`Aqm::on_wakeup`] is due. The host may be late, never early.
+//! 4. Where the algorithm has flows shaped ([`Aqm::SHAPES`]), a host that can hold packets back asks
+//!    [`Aqm::shaped`] of an arrival first.
+//! 5. [`Aqm::next_wakeup`] says when [`Aqm::on_wakeup`] is due. The host may be late, never early.
 //!
 //! ```
 //! use weir_aqm::algorithms::gsp::{Gsp, Params};
@@ -171,6 +173,9 @@ pub trait Aqm {
     /// What hosts must tell it by [`Aqm::on_sample`].
     const NEEDS: Needs = Needs::Nothing;
 
+    /// Whether the algorithm may want flows shaped ([`Aqm::shaped`]).
+    const SHAPES: bool = false;
+
     /// A packet wants in.
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         let _ = (m, p);
@@ -207,6 +212,25 @@ pub trait Aqm {
     /// The host learned something from outside.
     fn on_sample(&mut self, now: Time, s: Sample) {
         let _ = (now, s);
+    }
+
+    /// The rate at which this packet is to leave together with all others of which a rate is told: they wait
+    /// beside the FIFO, until the rate lets them go. `None`: it goes into the FIFO. Hosts that can hold
+    /// packets back ask before [`Aqm::on_enqueue`], and of a packet for which they were told a rate, they
+    /// ask nothing else. The algorithm does what else it can where packets come to it all the same.
+    fn shaped(&self, p: &Packet) -> Option<Rate> {
+        let _ = p;
+        None
+    }
+
+    /// A packet that is to be shaped arrived, whether it is stored or discarded.
+    fn on_shaped(&mut self, now: Time, p: &Packet) {
+        let _ = (now, p);
+    }
+
+    /// A packet that was shaped leaves.
+    fn on_shaped_sent(&mut self, now: Time, p: &Packet) {
+        let _ = (now, p);
     }
 
     /// What steering may move.

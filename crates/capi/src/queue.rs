@@ -271,16 +271,17 @@ fn take_in(
     packets.len()
 }
 
-/// When the next packet may leave the link.
+/// When the next packet may leave the link. `waits` says whether packets may have to wait for a rate of their
+/// users, or of flows that the algorithm has shaped.
 #[inline]
-fn leaves(queue: &impl Managed<u64>, pace: &Pace) -> Option<Time> {
+fn leaves(queue: &impl Managed<u64>, pace: &Pace, waits: bool) -> Option<Time> {
     let head = queue.head_arrived()?;
     let Some(shaper) = &pace.shaper else {
-        return Some(if pace.users { head } else { pace.last });
+        return Some(if waits { head } else { pace.last });
     };
-    // Something waits since the queue was empty last, in whatever order packets go; unless users must
-    // wait.
-    Some(shaper.departure(if pace.users { head } else { pace.busy_from }))
+    // Something waits since the queue was empty last, in whatever order packets go; unless users or flows
+    // must wait.
+    Some(shaper.departure(if waits { head } else { pace.busy_from }))
 }
 
 /// Takes packets.
@@ -392,10 +393,11 @@ fn hand_out(
     n
 }
 
-/// Hands out what leaves and what is discarded.
+/// Hands out what leaves and what is discarded. `waits` is that of [`leaves`].
 fn dequeue(
     queue: &mut impl Managed<u64>,
     pace: &mut Pace,
+    waits: bool,
     out: &mut [MaybeUninit<weir_departure>],
     pending: &mut Pending,
 ) -> usize {
@@ -406,7 +408,7 @@ fn dequeue(
         None => n = hand_out(queue, &mut Unshaped, now, out, n, pending),
         Some(shaper) => {
             shaper.looked(now);
-            let busy_from = if pace.users { None } else { Some(pace.busy_from) };
+            let busy_from = if waits { None } else { Some(pace.busy_from) };
             n = hand_out(queue, &mut Shaped { shaper, busy_from }, now, out, n, pending);
         }
     }
@@ -430,11 +432,12 @@ impl<B: Builds> AnyQueue for Built<B> {
         out: &mut [MaybeUninit<weir_departure>],
         pending: &mut Pending,
     ) -> usize {
-        either!(&mut self.build, queue => dequeue(queue, pace, out, pending))
+        let waits = pace.users || B::Aqm::SHAPES;
+        either!(&mut self.build, queue => dequeue(queue, pace, waits, out, pending))
     }
 
     fn due(&self, pace: &Pace) -> Option<Time> {
-        either!(&self.build, queue => leaves(queue, pace))
+        either!(&self.build, queue => leaves(queue, pace, pace.users || B::Aqm::SHAPES))
     }
 
     fn head_arrived(&self) -> Option<Time> {

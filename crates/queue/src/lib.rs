@@ -28,6 +28,7 @@
 #![deny(clippy::disallowed_methods)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+mod buckets;
 mod class;
 pub mod disciplines;
 mod lanes;
@@ -38,6 +39,7 @@ mod pooled;
 mod protection;
 mod rounds;
 mod settle;
+mod shaped;
 mod shaper;
 mod sojourns;
 mod sum;

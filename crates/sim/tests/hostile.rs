@@ -7,7 +7,7 @@ mod counting;
 use counting::calls;
 use weir_aqm::algorithms::vaqm;
 use weir_aqm::{Algorithm, Ecn, Packet, Sample};
-use weir_queue::{Arrival, Discipline, Hosts, Limits, PerUser, Setup, per_user};
+use weir_queue::{Arrival, Discipline, Hosts, Limits, PerUser, Setup, Single, per_user};
 use weir_sense::bottleneck::{FollowConfig, Follower};
 use weir_sense::{Flows, Suspicions, Way};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -198,4 +198,52 @@ fn other_users_do_not_feel_a_hostile_one() {
     let [(usual, lost), (beside, more)] = [Guest::Greedy, Guest::Hostile].map(others);
     assert!((beside / usual - 1.0).abs() <= 0.1, "{usual} ms, {beside} ms beside a hostile user");
     assert_eq!((lost, more), (0, 0));
+}
+
+/// What leaves of floods and of a modest flow in Mbit/s, and what is discarded of the modest one, in the last
+/// ten of twenty seconds in which 200 floods send 40 Mbit/s before a bottleneck of 20 Mbit/s.
+fn flooded(queue: &mut impl Discipline<u32>) -> ([f64; 2], u64) {
+    let hosts = Hosts { sender: 0, receiver: 0 };
+    let arrival = |flow| Arrival { len: Bytes::new(1500), flow, hosts, ecn: Ecn::NotEct, nqb: false };
+    // The bottleneck has room for a second.
+    let (mut behind, mut left, mut lost, before) = (0u64, [0u64; 2], 0, calls());
+    for ms in 0..25_000u64 {
+        let (now, is_judged) = (at(ms * 1000), ms >= 15_000);
+        let mut out = |_: &Packet, flow: u32, _| lost += u64::from(flow == 0 && is_judged);
+        // The modest flow fills the bottleneck nearly, and takes little once there are others.
+        let of_modest = if ms < 5000 { 3 } else { u64::from(ms % 30 == 0) };
+        let of_floods = if ms < 5000 { 0 } else { 3 + u64::from(ms % 3 == 0) };
+        (0..of_modest.min(1 + ms % 2)).for_each(|_| queue.enqueue(now, arrival(0), 0, &mut out));
+        for n in 0..of_floods {
+            let flow = 1 + (ms * 4 + n) as u32 % 200;
+            queue.enqueue(now, arrival(flow), flow, &mut out);
+        }
+        while let Some(departure) =
+            queue.head_arrived().filter(|due| *due <= now).and_then(|_| queue.dequeue(now, &mut out))
+        {
+            behind = (behind + 1500).min(2_500_000);
+            left[usize::from(departure.item > 0)] += if is_judged { 1500 } else { 0 };
+        }
+        behind = behind.saturating_sub(2500);
+        let rtt = Duration::from_micros(40_000 + behind * 1000 / 2500);
+        queue.sample_for(now, hosts, Sample::Rtt(rtt));
+        let bytes = Bytes::new(if ms < 5000 { 90_000 } else { 3_000 });
+        queue.sample_for(now, hosts, Sample::Inflight { flow: 0, bytes });
+    }
+    assert_eq!(calls() - before, 0, "floods made the queue ask for memory");
+    (left.map(|bytes| bytes as f64 * 8.0 / 1e7), lost)
+}
+
+#[test]
+fn floods_are_shaped_together_in_a_queue_of_all_and_in_one_of_each_user() {
+    let aqm = || vaqm::Vaqm::new(&vaqm::Params::default(), Time::ZERO);
+    let limits = Limits { bytes: Bytes::new(4_000_000), packets: 4000 };
+    let setup = Setup { limits, rate: Rate::from_mbps(1000), seed: 1, grows: false };
+    let mut single = Single::guided(aqm(), (), &setup);
+    let mut users = PerUser::new(&per_user::Params::default(), aqm(), &setup);
+    for ([modest, floods], lost) in [flooded(&mut single), flooded(&mut users)] {
+        // Together they are sent as one flow beside another one.
+        assert!((8.0..10.5).contains(&floods), "{floods}");
+        assert!(modest > 0.39 && lost == 0, "{modest}, {lost} lost");
+    }
 }

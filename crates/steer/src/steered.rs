@@ -94,6 +94,7 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Steered<A, L, O> {
 impl<A: Aqm + Clone, L: Law, O: Observer> Aqm for Steered<A, L, O> {
     const USES_RANDOM: bool = A::USES_RANDOM;
     const NEEDS: Needs = A::NEEDS;
+    const SHAPES: bool = A::SHAPES;
 
     #[inline]
     fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
@@ -123,6 +124,18 @@ impl<A: Aqm + Clone, L: Law, O: Observer> Aqm for Steered<A, L, O> {
 
     fn on_sample(&mut self, now: Time, s: Sample) {
         self.aqm.on_sample(now, s);
+    }
+
+    fn shaped(&self, p: &Packet) -> Option<Rate> {
+        self.aqm.shaped(p)
+    }
+
+    fn on_shaped(&mut self, now: Time, p: &Packet) {
+        self.aqm.on_shaped(now, p);
+    }
+
+    fn on_shaped_sent(&mut self, now: Time, p: &Packet) {
+        self.aqm.on_shaped_sent(now, p);
     }
 
     /// `None`: the set point belongs to the law.

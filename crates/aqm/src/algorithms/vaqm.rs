@@ -12,8 +12,9 @@
 //! flow grew by half within one, beyond what it ever had, the signal does not wait for the interval.
 //!
 //! A flow that shows no acknowledgements has in flight what it sends in a round trip. One that sends on after
-//! three signals as before does not respond: what it sends beyond a rate that does not fill the bottleneck is
-//! discarded.
+//! three signals as before does not respond. Those that show nothing, which may be many, are judged as one as
+//! well. All that do not respond are shaped together, to a rate that does not fill the bottleneck
+//! ([`Aqm::shaped`]). Where the host cannot hold packets back, what they send beyond it is discarded.
 
 mod flights;
 mod unresponsive;
@@ -23,7 +24,7 @@ use flights::Flights;
 use unresponsive::UnresponsiveFlows;
 use weir_sense::Rtt;
 use weir_sense::bottleneck::{PathConfig, PathModel};
-use weir_units::{Duration, Time};
+use weir_units::{Duration, Rate, Time};
 
 crate::params! {
     /// Parameters of vAQM.
@@ -246,21 +247,32 @@ impl Vaqm {
     /// Counts a packet, judges who was signalled, and says whether it may pass.
     fn admits(&mut self, now: Time, p: &Packet) -> bool {
         let rtt = self.average();
-        self.flights.sent(p.flow, p.len, now, rtt);
-        if let Some(flow) =
-            self.flights.judge(now, rtt, self.held.room()).filter(|flow| !self.held.holds(*flow))
-        {
-            self.held.begin(flow, now, &self.flights);
+        let is_held = self.held.holds(p.flow, &self.flights);
+        if is_held {
+            self.held.came(p.len, now);
+        } else {
+            self.flights.sent(p.flow, p.len, now, rtt);
+            if let Some(flow) = self.flights.judge(now, rtt, self.held.room()) {
+                self.held.begin(Some(flow), now, &self.flights);
+            }
+            if self.flights.judge_crowd(now, self.held.room()) {
+                self.held.begin(None, now, &self.flights);
+            }
         }
-        let mut passes = true;
-        if self.held.count() > 0 {
-            self.held.look(now, &self.flights, self.patience(), rtt, self.model.excess().is_some());
-            passes = self.held.passes(p.flow, p.len, now);
-        }
+        self.look(now);
+        let passes = !is_held || self.held.passes(p.len, now);
         if passes {
             self.flights.passed(p.len, now);
         }
         passes
+    }
+
+    /// Looks at the rate of those that do not respond.
+    fn look(&mut self, now: Time) {
+        if self.held.rate().is_some() {
+            let (rtt, queued) = (self.average(), self.model.excess().is_some());
+            self.held.look(now, &self.flights, self.patience(), rtt, queued);
+        }
     }
 
     /// Whether nothing was measured for so long that the dropping state would act on the past.
@@ -272,6 +284,7 @@ impl Vaqm {
 
 impl Aqm for Vaqm {
     const NEEDS: Needs = Needs::PassingPackets;
+    const SHAPES: bool = true;
 
     fn on_dequeue(&mut self, m: &Moment, p: &Packet) -> Verdict {
         // Nothing is known of a path without a sample, and most packets of idle users come then.
@@ -290,7 +303,7 @@ impl Aqm for Vaqm {
         let quarter = (self.interval().as_nanos() / 4).max(1);
         let spared = m.now.since(due).as_nanos() / quarter;
         let rtt = self.average();
-        let held = |flow| self.held.holds(flow);
+        let held = |flow| self.held.holds(flow, &self.flights);
         let larger = self.flights.larger_than(p.flow, m.now, rtt, held);
         if larger as u64 > spared || held(p.flow) || !self.flights.may_pay(p.flow, m.now, rtt, held) {
             return Verdict::Forward;
@@ -317,6 +330,20 @@ impl Aqm for Vaqm {
         }
     }
 
+    #[inline]
+    fn shaped(&self, p: &Packet) -> Option<Rate> {
+        self.held.rate().filter(|_| self.held.holds(p.flow, &self.flights))
+    }
+
+    fn on_shaped(&mut self, now: Time, p: &Packet) {
+        self.held.came(p.len, now);
+        self.look(now);
+    }
+
+    fn on_shaped_sent(&mut self, now: Time, p: &Packet) {
+        self.flights.passed(p.len, now);
+    }
+
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
         let seconds = |time: Option<Duration>| time.map_or(0.0, Duration::as_secs_f64);
         plot("path_rtt_s", seconds(self.model.path_rtt()));
@@ -324,8 +351,9 @@ impl Aqm for Vaqm {
         plot("target_rtt_s", seconds(self.model.target_rtt()));
         plot("dropping", f64::from(u8::from(self.next.is_some())));
         plot("count", f64::from(self.count));
-        plot("held", self.held.count() as f64);
-        plot("held_discarded", self.held.discarded() as f64);
+        plot("held", f64::from(u8::from(self.held.rate().is_some())));
+        plot("held_bps", self.held.rate().map_or(0.0, |rate| rate.as_bps() as f64));
+        plot("held_discarded", f64::from(self.held.discarded()));
     }
 }
 

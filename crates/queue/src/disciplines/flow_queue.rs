@@ -7,8 +7,7 @@
 //! The algorithm of a flow sees its flow: backlog and packets of its FIFO, and the share of the link's rate
 //! that it gets while so many flows are served. A guide sees the queue as a whole.
 
-mod buckets;
-
+use crate::buckets::Buckets;
 use crate::disciplines::{Entry, Managed, OverAny, Setup};
 use crate::lanes::{LaneParams, Lanes, NQB_BUFFER, NQB_BUFFER_MAX, NQB_BUFFER_MIN, Way};
 use crate::pool::{Chain, Pool, Slot};
@@ -16,7 +15,6 @@ use crate::rounds::{Rounds, Turn};
 use crate::settle::{Decision, random_bits};
 use crate::sum::Sum;
 use crate::{Arrival, Counters, Departure, Discipline, Hosts, Limits, Outbox};
-use buckets::Buckets;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng;
 use weir_aqm::{Aqm, Cause, Ecn, Guide, Moment, Packet, Sample, View};

@@ -22,6 +22,7 @@ mod flows;
 mod own;
 mod paces;
 mod plans;
+mod shaped;
 mod strangers;
 mod table;
 
@@ -40,6 +41,7 @@ use plans::Entitlements;
 pub use plans::{Plan, Plans, UserNow};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng;
+use shaped::Shapers;
 use std::iter::repeat_n;
 use strangers::{Newcomer, Standing, Strangers, standing};
 use table::Table;
@@ -127,6 +129,8 @@ pub struct PerUser<A, T, G = ()> {
     /// The users' rates, where they may have some, and then the flows of those who are held to one.
     paces: Option<Paces>,
     sets: Option<Sets<A>>,
+    /// Shapers for flows that do not respond, where the algorithm has some shaped.
+    shapers: Option<Shapers<T>>,
     /// Plans, where there may be some: users are then on the rounds of their sites.
     entitled: Option<Entitlements>,
     table: Table,
@@ -201,6 +205,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             rounds: Rounds::default(),
             paces: None,
             sets: None,
+            shapers: Shapers::under::<A>(count, limits.packets, setup.grows, setup.seed),
             entitled: None,
             table: Table::new(params.users as usize, setup.seed),
             fresh: aqm,
@@ -229,8 +234,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
 
     /// The same queue, with what waits in it, under another guide.
     pub fn under<H: Guide<A>>(self, guide: H) -> PerUser<A, T, H> {
-        let PerUser { users, turns, rounds, paces, sets, entitled, table, fresh, used, hand, pool, guide: _, own: _, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters, shallow, lanes } = self;
-        PerUser { users, turns, rounds, paces, sets, entitled, table, fresh, used, hand, pool, guide, own: OwnGuides::default(), limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters, shallow, lanes }
+        let PerUser { users, turns, rounds, paces, sets, shapers, entitled, table, fresh, used, hand, pool, guide: _, own: _, limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters, shallow, lanes } = self;
+        PerUser { users, turns, rounds, paces, sets, shapers, entitled, table, fresh, used, hand, pool, guide, own: OwnGuides::default(), limits, user_memory, idle, by_sender, quantum, sum, active, latest, served, strangers, user_counters, dice, counters, shallow, lanes }
     }
 
     /// Gives a user a place before the first packet, which counts as one; whether there was one.
@@ -295,6 +300,9 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         }
         if let Some(lanes) = &mut self.lanes {
             lanes.reset(at);
+        }
+        if let Some(shapers) = &mut self.shapers {
+            shapers.forget(at);
         }
         if let Some(entitled) = &mut self.entitled {
             entitled.begin(at);
@@ -425,10 +433,11 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
 
     /// Whether a packet of a user may be stored: in what the user may have of what is free.
     fn fits(&self, at: usize, len: Bytes) -> bool {
-        let free = self.limits.bytes - self.sum.backlog;
-        let own = self.backlog_of(at) + len;
-        let packets_free = self.limits.packets - self.sum.packets;
-        own <= free.min(self.user_memory) && self.turns[at].waiting < packets_free
+        let (packets, bytes) = self.shaped_of(at);
+        let free = self.limits.bytes - self.backlog();
+        let own = self.backlog_of(at) + bytes + len;
+        let packets_free = self.limits.packets - self.packets_in_all();
+        own <= free.min(self.user_memory) && self.turns[at].waiting + packets < packets_free
     }
 
     /// Bytes of a user that wait.
@@ -773,10 +782,14 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
         match self.place(now, arrival.hosts.user(self.by_sender)) {
             Ok(at) if self.lanes.is_some()
                 && self.offer_beside(now, at, &packet, arrival.nqb, item, out) => {}
-            Ok(at) => self.offer(now, at, packet, item, out),
+            Ok(at) => {
+                if let Some(item) = self.shape(now, at, &packet, item, out) {
+                    self.offer(now, at, packet, item, out);
+                }
+            }
             Err(newcomer) => self.offer_shared(now, newcomer, packet, item, out),
         }
-        debug_assert!(self.counters.is_conserved(self.sum.packets));
+        debug_assert!(self.counters.is_conserved(self.packets_in_all()));
     }
 
     fn reads_nqb(&self) -> bool {
@@ -784,6 +797,10 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
     }
 
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
+        if let Some(departure) = self.take_shaped(now, out) {
+            debug_assert!(self.counters.is_conserved(self.packets_in_all()));
+            return Some(departure);
+        }
         let mut drops = 0;
         let departure = loop {
             let Some(at) = self.choose(now) else { break None };
@@ -795,7 +812,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
                 break departure;
             }
         };
-        debug_assert!(self.counters.is_conserved(self.sum.packets));
+        debug_assert!(self.counters.is_conserved(self.packets_in_all()));
         departure
     }
 
@@ -803,21 +820,25 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
     /// everybody has to wait, when the first may send.
     fn head_arrived(&self) -> Option<Time> {
         let of_sites = self.entitled.as_ref().map_or(0, Entitlements::packets);
-        match &self.paces {
+        let ready = match &self.paces {
             Some(paces) if paces.packets() + of_sites == self.sum.packets => {
                 let site = self.entitled.as_ref().and_then(Entitlements::first);
                 paces.first().into_iter().chain(site).min()
             }
             _ => (self.sum.packets > 0).then_some(self.latest),
+        };
+        match self.busy_shapers() {
+            Some(shapers) => shapers.due().into_iter().chain(ready).min(),
+            None => ready,
         }
     }
 
     fn backlog(&self) -> Bytes {
-        self.sum.backlog
+        self.sum.backlog + self.busy_shapers().map_or(Bytes::ZERO, Shapers::backlog)
     }
 
     fn packets(&self) -> u32 {
-        self.sum.packets
+        self.packets_in_all()
     }
 
     fn counters(&self) -> &Counters {
@@ -837,7 +858,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
 
     fn packets_of(&self, hosts: Hosts) -> u32 {
         let place = self.table.find(hosts.user(self.by_sender), |at| self.users[at].key);
-        place.map_or(0, |at| self.turns[at].waiting)
+        place.map_or(0, |at| self.turns[at].waiting + self.shaped_of(at).0)
     }
 
     fn sample_for(&mut self, now: Time, hosts: Hosts, sample: Sample) {
@@ -893,6 +914,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for PerUser<A, T, G> {
         self.users.len() * Self::bytes_per_user() + self.paces.as_ref().map_or(0, Paces::bytes) + of_flows
             + self.entitled.as_ref().map_or(0, Entitlements::bytes)
             + self.lanes.as_ref().map_or(0, |_| self.users.len() * Lanes::bytes_of_one())
+            + self.shapers.as_ref().map_or(0, Shapers::bytes)
     }
 
     fn make_paces(&mut self, catch_up: Duration) {

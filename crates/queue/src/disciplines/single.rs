@@ -1,7 +1,8 @@
-//! One FIFO under one algorithm.
+//! One FIFO under one algorithm, and a shaper beside it where the algorithm has flows shaped.
 
 use crate::disciplines::{Entry, Fifos, Limits, Managed, OverAny, Setup, Visitor};
 use crate::management::Management;
+use crate::shaped::Shaped;
 use crate::{Arrival, Counters, Departure, Discipline, Outbox};
 use std::collections::VecDeque;
 use weir_aqm::{Aqm, Guide, NoParams, Packet, Sample};
@@ -18,9 +19,11 @@ pub struct Single<A, T, G = ()> {
     management: Management<A, G>,
     fifo: VecDeque<Slot<T>>,
     limits: Limits,
+    /// Flows that its algorithm wants shaped, if it has any.
+    shaped: Option<Box<Shaped<T>>>,
 }
 
-impl<A: Aqm, T> Single<A, T> {
+impl<A: Aqm, T: Copy> Single<A, T> {
     /// An empty queue. `rate` is what algorithms are told about the link; zero if it is unshaped.
     pub fn new(aqm: A, limits: Limits, rate: Rate, seed: u64) -> Self {
         Self::guided(aqm, (), &Setup { limits, rate, seed, grows: false })
@@ -33,7 +36,7 @@ impl<A: Aqm, T> Single<A, T> {
     }
 }
 
-impl<A: Aqm, T, G: Guide<A>> Single<A, T, G> {
+impl<A: Aqm, T: Copy, G: Guide<A>> Single<A, T, G> {
     /// The same with a guide.
     pub fn guided(aqm: A, guide: G, setup: &Setup) -> Self {
         let Setup { limits, rate, seed, grows } = *setup;
@@ -42,13 +45,14 @@ impl<A: Aqm, T, G: Guide<A>> Single<A, T, G> {
             management: Management::new(aqm, guide, rate, seed),
             fifo: VecDeque::with_capacity(room),
             limits,
+            shaped: Shaped::under::<A>(limits.packets, grows, seed),
         }
     }
 
     /// The same queue, with what waits in it, under another guide.
     pub fn under<H: Guide<A>>(self, guide: H) -> Single<A, T, H> {
-        let Single { management, fifo, limits } = self;
-        Single { management: management.under(guide), fifo, limits }
+        let Single { management, fifo, limits, shaped } = self;
+        Single { management: management.under(guide), fifo, limits, shaped }
     }
 
     /// The algorithm.
@@ -62,24 +66,68 @@ impl<A: Aqm, T, G: Guide<A>> Single<A, T, G> {
     }
 
     fn fits(&self, len: Bytes) -> bool {
-        self.fifo.len() < self.limits.packets as usize && self.management.backlog + len <= self.limits.bytes
+        self.packets() < self.limits.packets && self.backlog() + len <= self.limits.bytes
+    }
+
+    /// The shaper; known to be none where the algorithm has nobody shaped.
+    #[inline]
+    fn beside(&self) -> Option<&Shaped<T>> {
+        self.shaped.as_deref().filter(|_| A::SHAPES)
+    }
+
+    /// Stores a packet in the shaper, if its algorithm wants it there.
+    #[inline]
+    fn shape(
+        &mut self,
+        now: Time,
+        packet: Packet,
+        fits: bool,
+        item: T,
+        out: &mut impl Outbox<T>,
+    ) -> Option<T> {
+        let Some(shaped) = self.shaped.as_mut().filter(|_| A::SHAPES) else { return Some(item) };
+        let Management { aqm, guide, counters, .. } = &mut self.management;
+        let Some(rate) = aqm.shaped(&packet) else { return Some(item) };
+        aqm.on_shaped(now, &packet);
+        guide.on_beside(now, &packet);
+        shaped.offer(packet, item, rate, fits, counters, out);
+        None
+    }
+
+    /// The next packet of the shaper, if one may leave by now.
+    #[inline]
+    fn take_shaped(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
+        let shaped = self.shaped.as_mut().filter(|_| A::SHAPES)?;
+        let departure = shaped.take(now, &mut self.management.counters, out)?;
+        self.management.aqm.on_shaped_sent(now, &departure.packet);
+        if self.packets() == 0 {
+            self.management.guide.on_idle();
+        }
+        Some(departure)
     }
 }
 
-impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
+impl<A: Aqm, T: Copy, G: Guide<A>> Discipline<T> for Single<A, T, G> {
     fn enqueue(&mut self, now: Time, arrival: Arrival, item: T, out: &mut impl Outbox<T>) {
         let (packets, fits) = (self.fifo.len() as u32, self.fits(arrival.len));
         self.management.wake(now, packets);
         let packet = self.management.arrive(now, &arrival);
+        let Some(item) = self.shape(now, packet, fits, item, out) else {
+            return debug_assert!(self.counters().is_conserved(self.packets()));
+        };
         match self.management.admit(now, &packet, packets, fits) {
             Ok(marked) => self.fifo.push_back(Slot { packet, marked, item }),
             Err(cause) => out.discarded(&packet, item, cause),
         }
-        debug_assert!(self.counters().is_conserved(self.fifo.len() as u32));
+        debug_assert!(self.counters().is_conserved(self.packets()));
     }
 
     fn dequeue(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
         self.management.wake(now, self.fifo.len() as u32);
+        if let Some(departure) = self.take_shaped(now, out) {
+            debug_assert!(self.counters().is_conserved(self.packets()));
+            return Some(departure);
+        }
         let mut drops = 0;
         let departure = loop {
             // The head stays in the FIFO until the verdict is known, so that what the host stored is moved
@@ -98,20 +146,25 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
         if self.fifo.is_empty() && (departure.is_some() || drops > 0) {
             self.management.emptied(now);
         }
-        debug_assert!(self.counters().is_conserved(self.fifo.len() as u32));
+        debug_assert!(self.counters().is_conserved(self.packets()));
         departure
     }
 
     fn head_arrived(&self) -> Option<Time> {
-        self.fifo.front().map(|slot| slot.packet.arrived)
+        let head = self.fifo.front().map(|slot| slot.packet.arrived);
+        match self.beside() {
+            Some(shaped) => shaped.due().into_iter().chain(head).min(),
+            None => head,
+        }
     }
 
     fn backlog(&self) -> Bytes {
-        self.management.backlog
+        let shaped = self.beside().map_or(Bytes::ZERO, Shaped::backlog);
+        self.management.backlog + shaped
     }
 
     fn packets(&self) -> u32 {
-        self.fifo.len() as u32
+        self.fifo.len() as u32 + self.beside().map_or(0, Shaped::packets)
     }
 
     fn counters(&self) -> &Counters {
@@ -127,7 +180,7 @@ impl<A: Aqm, T, G: Guide<A>> Discipline<T> for Single<A, T, G> {
     }
 }
 
-impl<A: Aqm, T, G: Guide<A>> Managed<T> for Single<A, T, G> {
+impl<A: Aqm, T: Copy, G: Guide<A>> Managed<T> for Single<A, T, G> {
     type Aqm = A;
     type Guide = G;
 
@@ -149,6 +202,10 @@ impl<A: Aqm, T, G: Guide<A>> Managed<T> for Single<A, T, G> {
 
     fn head(&self) -> Option<&T> {
         self.fifo.front().map(|slot| &slot.item)
+    }
+
+    fn let_go(&mut self) {
+        self.shaped.iter_mut().for_each(|shaped| shaped.let_go());
     }
 
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
@@ -233,6 +290,39 @@ mod tests {
         assert_eq!(order, [0, 1, 2]);
         assert_eq!((q.backlog(), q.packets()), (Bytes::ZERO, 0));
         assert_eq!(q.counters().overflowed, 2);
+    }
+
+    /// Has flows with odd numbers shaped, to a packet in a millisecond.
+    #[derive(Clone)]
+    struct Odd;
+
+    impl Aqm for Odd {
+        const SHAPES: bool = true;
+
+        fn shaped(&self, p: &Packet) -> Option<Rate> {
+            (p.flow % 2 == 1).then_some(Rate::from_mbps(12))
+        }
+    }
+
+    #[test]
+    fn flows_that_are_shaped_wait_for_their_rate_beside_the_others() {
+        let mut q: Single<Odd, u32> = Single::new(Odd, limits(5), Rate::from_mbps(1000), 1);
+        let mut lost = Vec::new();
+        for (item, flow) in [2, 1, 3, 1, 2, 5].into_iter().enumerate() {
+            let arrival = Arrival { flow, ..ARRIVAL };
+            q.enqueue(Time::ZERO, arrival, item as u32, &mut |_: &Packet, item, cause| lost.push((item, cause)));
+        }
+        assert_eq!(lost, [(5, Cause::Overflow)], "both have the room of the queue");
+        let ms = |ms| Time::ZERO + Duration::from_millis(ms);
+        let left = |q: &mut Single<Odd, u32>, now| {
+            let mut none = |_: &Packet, _, _| panic!("nothing is discarded here");
+            std::iter::from_fn(|| q.dequeue(now, &mut none).map(|d| d.item)).collect::<Vec<u32>>()
+        };
+        assert_eq!(left(&mut q, ms(0)), [1, 0, 4]);
+        assert_eq!((q.head_arrived(), q.packets(), q.backlog()), (Some(ms(1)), 2, Bytes::new(3000)));
+        assert_eq!(left(&mut q, ms(1)), [3], "38 bytes of its quantum are left");
+        q.let_go();
+        assert_eq!((left(&mut q, ms(1)), q.packets(), q.head_arrived()), (vec![2], 0, None));
     }
 
     #[test]

@@ -226,6 +226,45 @@ fn a_flood_of_twice_the_rate_leaves_others_four_fifths_of_their_share() {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
+/// What a TCP flow gets in Mbit/s, its mean round-trip time in ms, what floods get together, and the bytes of
+/// a stream of 20 kbit/s: beside `count` floods of so many kbit/s each, before a radio link of 20 Mbit/s, in
+/// the minute from their first datagram on.
+fn beside_floods(count: u32, kbps: u32) -> (f64, f64, f64, u64) {
+    let flows = format!(
+        "[[flows]]\n[[flows]]\nudp_rate = \"{kbps}kbit/s\"\ncount = {count}\nstart = \"3s\"\n\
+         [[flows]]\nudp_rate = \"20kbit/s\"\npacket = \"160B\"\nstart = \"3s\"\n"
+    );
+    let text = phone(INFORM, &flows);
+    let text = text
+        .replace("duration = \"30s\"", "duration = \"63s\"")
+        .replace("warmup = \"10s\"", "warmup = \"3s\"");
+    let outcome = run(&text);
+    let flows = &outcome.recording.summary.flows;
+    let (floods, calls) = flows[1..].split_at(count as usize);
+    let floods = floods.iter().map(|flow| flow.goodput_bps).sum::<f64>() / 1e6;
+    (flows[0].goodput_bps / 1e6, flows[0].rtt_ms, floods, calls[0].bytes)
+}
+
+/// However many flows do not respond, together they are one.
+#[test]
+fn one_flood_ten_and_two_hundred_leave_tcp_its_share() {
+    let mut missed = Vec::new();
+    for count in [1, 10, 200] {
+        let (kept, rtt, floods, call) = beside_floods(count, 40_000 / count);
+        // 18.8 Mbit/s of payload fit, and 150 000 bytes are streamed. What is lost of them is lost before
+        // the floods are known.
+        if kept < 0.4 * 18.8 || rtt > 250.0 || call < 148_000 {
+            missed.push(format!("{count}: {kept:.2} beside {floods:.2} Mbit/s, {rtt:.0} ms, {call} bytes"));
+        }
+    }
+    // These fit beside TCP.
+    let (kept, rtt, streams, call) = beside_floods(10, 400);
+    if kept < 14.0 || streams < 3.98 || call < 149_500 {
+        missed.push(format!("streams: {kept:.2} beside {streams:.2} Mbit/s, {rtt:.0} ms, {call} bytes"));
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
 /// Two phones whose cells have 10 and 40 Mbit/s behind one gateway: with the discipline "user" each is sent
 /// to at the rate of its own cell, and neither waits in its cell.
 #[test]

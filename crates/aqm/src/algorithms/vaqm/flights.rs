@@ -1,5 +1,7 @@
 //! The flows with the most in flight, and which of them do not answer.
 
+use super::unresponsive::Hashes;
+use core::num::NonZeroU32;
 use weir_units::{Bytes, Duration, Time};
 
 /// Flows that are remembered. Those beyond are smaller than these, and none of the largest.
@@ -14,6 +16,8 @@ const ANSWER_TENTHS: u64 = 9;
 const SMALL_PART: u64 = 20;
 /// A flow that did not answer so many signals more than it answered does not respond.
 const STRIKES: u8 = 3;
+/// A flow that showed something is known to for this long, and for at most twice as long.
+const HEARD: Duration = Duration::from_secs(5);
 
 /// A flow that has half as much again as ever before, within a round trip, is in slow start: in halves of
 /// what it had.
@@ -27,9 +31,12 @@ pub(super) struct Flights {
     /// memory.
     hashes: [u32; FLOWS],
     all: Bin,
+    /// What those pass that show nothing, all together.
+    silent: Bin,
+    crowd: Crowd,
     /// A flow that is not remembered, with how much more of it passed than of others: a large one finds a
     /// place.
-    candidate: Option<(u32, u32)>,
+    candidate: Option<(u32, NonZeroU32)>,
     trial: Option<Trial>,
     /// Since when what flows have is compared with what they had before.
     round: Time,
@@ -37,6 +44,19 @@ pub(super) struct Flights {
     /// When the last signals of the flows in these places will show, in milliseconds of a clock that turns
     /// over: users are many.
     shows: [u32; FLOWS],
+    /// Flows that showed what they have in flight, lately and before; since when it is lately.
+    heard: [Hashes<4>; 2],
+    turned: Time,
+}
+
+/// The flows that show nothing, judged as one: there may be too many to judge each.
+#[derive(Clone, Copy, Debug, Default)]
+struct Crowd {
+    /// Until when it may answer, and what it sent when one of its flows was signalled.
+    until: Time,
+    rate: u32,
+    is_on_trial: bool,
+    strikes: u8,
 }
 
 fn millis(time: Time) -> u32 {
@@ -45,25 +65,25 @@ fn millis(time: Time) -> u32 {
 
 #[derive(Clone, Copy, Debug)]
 struct Flight {
-    flow: u32,
-    /// What it has in flight, where somebody knows.
-    told: Option<u32>,
     at: Time,
     sent: Bin,
+    /// What it has in flight, where somebody knows.
+    told: u32,
+    is_told: bool,
     /// The most that it had at the end of a round trip, in KiB.
     most: u16,
     strikes: u8,
 }
 
 impl Flight {
-    fn new(flow: u32, told: Option<u32>, at: Time, sent: Bin) -> Flight {
-        Flight { flow, told, at, sent, most: 0, strikes: 0 }
+    fn new(told: Option<u32>, at: Time, sent: Bin) -> Flight {
+        Flight { at, sent, told: told.unwrap_or(0), is_told: told.is_some(), most: 0, strikes: 0 }
     }
 }
 
 /// What passes in a time.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bin {
+pub(super) struct Bin {
     from: Time,
     bytes: u32,
     /// Bytes in a second, over the last whole bin.
@@ -76,17 +96,23 @@ struct Trial {
     flow: u32,
     until: Time,
     flight: u32,
-    rate: u32,
+    /// Never nothing, so that it takes little room.
+    rate: NonZeroU32,
 }
 
 impl Bin {
-    fn add(&mut self, now: Time, len: Bytes) {
+    pub fn add(&mut self, now: Time, len: Bytes) {
         let passed = now.since(self.from);
         if passed >= BIN {
             let rate = u64::from(self.bytes) * 1_000_000 / (passed.as_nanos() / 1_000).max(1);
             *self = Bin { from: now, bytes: 0, rate: u32::try_from(rate).unwrap_or(u32::MAX) };
         }
         self.bytes = self.bytes.saturating_add(len.get() as u32);
+    }
+
+    /// Bytes in a second lately.
+    pub fn rate(&self, now: Time) -> u64 {
+        if now.since(self.from) < FORGOTTEN { u64::from(self.rate) } else { 0 }
     }
 }
 
@@ -97,25 +123,32 @@ impl Flight {
 
     /// What it has in flight: what was told, or what it sends in a round trip (Little's law).
     fn size(&self, rtt: Duration) -> u64 {
-        let in_a_round = || (u128::from(self.sent.rate) * u128::from(rtt.as_nanos()) / 1_000_000_000) as u64;
-        self.told.map_or_else(in_a_round, u64::from)
+        if self.is_told {
+            return u64::from(self.told);
+        }
+        (u128::from(self.sent.rate) * u128::from(rtt.as_nanos()) / 1_000_000_000) as u64
     }
 }
 
 impl Flights {
     /// A flow has so much in flight.
     pub fn note(&mut self, flow: u32, bytes: Bytes, now: Time, rtt: Duration) {
-        let told = Some(u32::try_from(bytes.get()).unwrap_or(u32::MAX));
+        if now.since(self.turned) >= HEARD {
+            let lately = if now.since(self.turned) < HEARD + HEARD { self.heard[0] } else { Hashes::default() };
+            (self.heard, self.turned) = ([Hashes::default(), lately], now);
+        }
+        self.heard[0].insert(flow);
+        let told = u32::try_from(bytes.get()).unwrap_or(u32::MAX);
         if let Some(known) = self.find(flow) {
-            (known.told, known.at) = (told, now);
+            (known.told, known.is_told, known.at) = (told, true, now);
             // Whoever is in slow start has twice as much when the signal arrives: what it takes back from
             // there is its answer.
-            if let (Some(trial), Some(bytes)) = (self.trial.as_mut().filter(|t| t.flow == flow), told) {
-                trial.flight = trial.flight.max(bytes);
+            if let Some(trial) = self.trial.as_mut().filter(|trial| trial.flow == flow) {
+                trial.flight = trial.flight.max(told);
             }
             return;
         }
-        self.enter(Flight::new(flow, told, now, Bin { from: now, ..Bin::default() }), rtt);
+        self.enter(flow, Flight::new(Some(told), now, Bin { from: now, ..Bin::default() }), rtt);
     }
 
     /// A packet goes on to the bottleneck.
@@ -123,9 +156,19 @@ impl Flights {
         self.all.add(now, len);
     }
 
+    /// Whether a flow showed lately what it has in flight.
+    pub fn is_heard(&self, flow: u32) -> bool {
+        self.heard.iter().any(|heard| heard.contains(flow))
+    }
+
     /// A packet of a flow comes, whether it goes on or not.
     pub fn sent(&mut self, flow: u32, len: Bytes, now: Time, rtt: Duration) {
-        if let Some(at) = self.place(flow) {
+        let place = self.place(flow);
+        let is_told = place.and_then(|at| self.flows[at]).is_some_and(|known| known.is_told);
+        if !is_told && !self.is_heard(flow) {
+            self.silent.add(now, len);
+        }
+        if let Some(at) = place {
             // What has shown stays so when the clock turns over.
             if !self.is_awaited(at, now) {
                 self.shows[at] = millis(now);
@@ -138,18 +181,18 @@ impl Flights {
         }
         let bytes = len.get() as u32;
         let count = match self.candidate {
-            Some((same, count)) if same == flow => count.saturating_add(bytes),
-            Some((other, count)) if count > bytes => {
-                self.candidate = Some((other, count - bytes));
+            Some((same, count)) if same == flow => count.get().saturating_add(bytes),
+            Some((other, count)) if count.get() > bytes => {
+                self.candidate = NonZeroU32::new(count.get() - bytes).map(|left| (other, left));
                 return;
             }
             _ => bytes,
         };
-        self.candidate = Some((flow, count));
+        self.candidate = NonZeroU32::new(count).map(|count| (flow, count));
         // Until more is known it has in flight what was counted.
         let guess = u128::from(count) * 1_000_000_000 / u128::from(rtt.as_nanos().max(1));
         let sent = Bin { from: now, bytes, rate: u32::try_from(guess).unwrap_or(u32::MAX) };
-        if self.enter(Flight::new(flow, None, now, sent), rtt) {
+        if self.enter(flow, Flight::new(None, now, sent), rtt) {
             self.candidate = None;
         }
     }
@@ -171,27 +214,28 @@ impl Flights {
 
     /// The smallest makes room; one that is over, and a free place, is smaller than any. Whether it found a
     /// place.
-    fn enter(&mut self, new: Flight, rtt: Duration) -> bool {
+    fn enter(&mut self, flow: u32, new: Flight, rtt: Duration) -> bool {
         let size = |f: &Option<Flight>| f.filter(|f| f.is_current(new.at)).map(|f| f.size(rtt));
         let at = (0..FLOWS).min_by_key(|at| size(&self.flows[*at]));
         let Some(at) = at.filter(|at| size(&self.flows[*at]) < Some(new.size(rtt))) else {
             return false;
         };
-        (self.flows[at], self.hashes[at], self.shows[at]) = (Some(new), new.flow, millis(new.at));
+        (self.flows[at], self.hashes[at], self.shows[at]) = (Some(new), flow, millis(new.at));
         true
     }
 
     /// Flows that send now, apart from those that are `held` anyhow, with their places.
     fn free(&self, now: Time, held: impl Fn(u32) -> bool) -> impl Iterator<Item = (usize, &Flight)> {
         let places = self.flows.iter().enumerate().filter_map(|(at, place)| Some((at, place.as_ref()?)));
-        places.filter(move |(_, f)| f.is_current(now) && !held(f.flow))
+        places.filter(move |(at, f)| f.is_current(now) && !held(self.hashes[*at]))
     }
 
     /// How many flows have more in flight than this one, apart from those that were signalled lately or are
     /// `held`; one that is not known has nothing.
     pub fn larger_than(&self, flow: u32, now: Time, rtt: Duration, held: impl Fn(u32) -> bool) -> usize {
         let own = self.size_of(flow, now, rtt);
-        let larger = self.free(now, held).filter(|(_, f)| f.flow != flow && f.size(rtt) > own);
+        let larger =
+            self.free(now, held).filter(|(at, f)| self.hashes[*at] != flow && f.size(rtt) > own);
         larger.filter(|(at, _)| !self.is_awaited(*at, now)).count()
     }
 
@@ -218,14 +262,13 @@ impl Flights {
 
     /// What a flow has in flight; nothing, where it is not known.
     pub fn size_of(&self, flow: u32, now: Time, rtt: Duration) -> u64 {
-        let known = self.flows.iter().flatten().find(|f| f.flow == flow && f.is_current(now));
+        let known = self.place(flow).and_then(|at| self.flows[at]).filter(|f| f.is_current(now));
         known.map_or(0, |f| f.size(rtt))
     }
 
-    /// The most that any other flow has in flight.
-    pub fn largest_but(&self, flow: u32, now: Time, rtt: Duration) -> u64 {
-        let others = self.flows.iter().flatten().filter(|f| f.flow != flow && f.is_current(now));
-        others.map(|f| f.size(rtt)).max().unwrap_or(0)
+    /// The most that a flow has in flight, apart from those that are `held`.
+    pub fn largest(&self, now: Time, rtt: Duration, held: impl Fn(u32) -> bool) -> u64 {
+        self.free(now, held).map(|(_, f)| f.size(rtt)).max().unwrap_or(0)
     }
 
     /// What all have in flight.
@@ -252,14 +295,14 @@ impl Flights {
         Some(largest.1)
     }
 
-    /// Flows that send now.
-    pub fn active(&self, now: Time) -> u64 {
-        self.flows.iter().flatten().filter(|f| f.is_current(now)).count() as u64
+    /// Flows that send now, apart from those that are `held`.
+    pub fn active(&self, now: Time, held: impl Fn(u32) -> bool) -> u64 {
+        self.free(now, held).count() as u64
     }
 
     /// Whether there may be no other flows: what leaves one that is remembered may come to one that is not.
     pub fn has_all(&self, now: Time) -> bool {
-        self.active(now) < FLOWS as u64
+        self.active(now, |_| false) < FLOWS as u64
     }
 
     /// Bytes in a second that went on lately.
@@ -267,19 +310,19 @@ impl Flights {
         u64::from(self.all.rate)
     }
 
-    /// The same of one flow.
-    pub fn rate_of(&self, flow: u32) -> u64 {
-        self.flows.iter().flatten().find(|f| f.flow == flow).map_or(0, |f| u64::from(f.sent.rate))
-    }
-
     /// A flow was signalled: that will show after a time, and one at a time is judged after `patience`.
     pub fn signalled(&mut self, flow: u32, now: Time, shows: Duration, patience: Duration, rtt: Duration) {
         let (all, on_trial) = (self.rate(), self.trial.is_some());
+        if !self.crowd.is_on_trial && !self.is_heard(flow) {
+            let (until, rate) = (now + patience, self.silent.rate);
+            self.crowd = Crowd { until, rate, is_on_trial: true, ..self.crowd };
+        }
         let Some(at) = self.place(flow) else { return };
         self.shows[at] = millis(now + shows);
         let Some(known) = self.flows[at] else { return };
         if !on_trial && u64::from(known.sent.rate) * SMALL_PART >= all {
-            let (flight, rate) = (u32::try_from(known.size(rtt)).unwrap_or(u32::MAX), known.sent.rate);
+            let flight = u32::try_from(known.size(rtt)).unwrap_or(u32::MAX);
+            let rate = NonZeroU32::new(known.sent.rate).unwrap_or(NonZeroU32::MIN);
             self.trial = Some(Trial { flow, until: now + patience, flight, rate });
         }
     }
@@ -294,17 +337,37 @@ impl Flights {
         let known = self.find(trial.flow).filter(|f| f.is_current(now))?;
         let less = |now: u64, then: u64| now * 10 <= then * ANSWER_TENTHS;
         let rate = u64::from(known.sent.rate);
-        if less(known.size(rtt), u64::from(trial.flight)) || less(rate, u64::from(trial.rate)) {
+        if less(known.size(rtt), u64::from(trial.flight)) || less(rate, u64::from(trial.rate.get())) {
             known.strikes = known.strikes.saturating_sub(1);
             return None;
         }
-        let floods = known.told.is_none() && 2 * rate > all && room.is_some_and(|room| rate > room);
+        let floods = !known.is_told && 2 * rate > all && room.is_some_and(|room| rate > room);
         known.strikes = if floods { STRIKES } else { known.strikes + 1 };
         if known.strikes < STRIKES {
             return None;
         }
         known.strikes = 0;
-        Some(known.flow)
+        Some(trial.flow)
+    }
+
+    /// Judges those that show nothing as one, when one of them was signalled and its time is over. Whether
+    /// they do not respond: three times they did not send less, while they sent more than what is known not
+    /// to fill the bottleneck, and more than all others together.
+    pub fn judge_crowd(&mut self, now: Time, room: Option<u64>) -> bool {
+        if !self.crowd.is_on_trial || now < self.crowd.until {
+            return false;
+        }
+        self.crowd.is_on_trial = false;
+        let rate = self.silent.rate(now);
+        let fills = 2 * rate > self.rate() && room.is_some_and(|room| rate > room);
+        if !fills || rate * 10 <= u64::from(self.crowd.rate) * ANSWER_TENTHS {
+            self.crowd.strikes = self.crowd.strikes.saturating_sub(1);
+            return false;
+        }
+        self.crowd.strikes += 1;
+        let responds_not = self.crowd.strikes >= STRIKES;
+        self.crowd.strikes %= STRIKES;
+        responds_not
     }
 }
 

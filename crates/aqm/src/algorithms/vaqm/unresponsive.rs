@@ -1,31 +1,58 @@
-//! Flows that do not respond, each held to a rate that does not fill the bottleneck.
+//! Flows that do not respond: all together are held to a rate that does not fill the bottleneck.
 
-use super::flights::Flights;
+use super::flights::{Bin, Flights};
 use core::num::NonZeroU32;
-use weir_units::{Bytes, Duration, Time};
+use weir_units::{Bytes, Duration, Rate, Time};
 
-/// Flows that are held at once. A user with more of them is not worth more memory.
-const HELD: usize = 2;
-/// What may pass at once beyond the rate, in time: what a radio link delivers in a burst.
+/// What may pass at once beyond the rate, in time, where nobody can hold packets back: what a radio link
+/// delivers in a burst.
 const DEPTH: Duration = Duration::from_millis(20);
-/// A flow that sends less than four fifths of what it may for this long is released.
+/// When they send less than four fifths of what they may for this long, all are released.
 const RELEASE: Duration = Duration::from_secs(10);
 /// What is known of the bottleneck's rate counts for this long.
 const KNOWN: Duration = Duration::from_secs(10);
-/// No flow is held to less, in bytes a second: a segment in a tenth of a second.
+/// They are not held to less, in bytes a second: a segment in a tenth of a second.
 const LEAST: u64 = 15_000;
 
-/// A flow and what it may send, in bytes a second.
+/// Flows, by two bits for each among those of so many words: one may be taken for a member that is none, and
+/// none is forgotten.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hashes<const WORDS: usize>([u64; WORDS]);
+
+impl<const WORDS: usize> Default for Hashes<WORDS> {
+    fn default() -> Self {
+        Hashes([0; WORDS])
+    }
+}
+
+impl<const WORDS: usize> Hashes<WORDS> {
+    fn bits(flow: u32) -> [(usize, u64); 2] {
+        let mixed = u64::from(flow).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        [mixed >> 48, mixed >> 32].map(|bit| ((bit >> 6) as usize % WORDS, 1 << (bit & 63)))
+    }
+
+    /// A flow belongs to them.
+    pub fn insert(&mut self, flow: u32) {
+        Self::bits(flow).into_iter().for_each(|(word, bit)| self.0[word] |= bit);
+    }
+
+    /// Whether it may.
+    pub fn contains(&self, flow: u32) -> bool {
+        Self::bits(flow).into_iter().all(|(word, bit)| self.0[word] & bit != 0)
+    }
+}
+
+/// What all that are held may send.
 #[derive(Clone, Copy, Debug)]
 struct RateLimit {
-    flow: u32,
+    /// In bytes a second.
     rate: NonZeroU32,
-    /// Bytes that may pass now, and when that was so.
+    /// Bytes that may pass now, and when that was so, where nobody can hold packets back.
     credit: u32,
     at: Time,
     /// When the rate is looked at again.
     next: Time,
-    /// When it last sent four fifths of what it may.
+    /// When they last sent four fifths of what they may.
     busy: Time,
 }
 
@@ -43,13 +70,20 @@ fn rate_of(bytes: u64) -> NonZeroU32 {
 /// Flows that do not respond.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnresponsiveFlows {
-    flows: [Option<RateLimit>; HELD],
+    /// What they may send, while there are any.
+    limit: Option<RateLimit>,
     /// The most that passed while nothing queued, in bytes a second, and when.
     calm: Option<Passed>,
     /// What passed until then, of which it is not known yet whether it filled the bottleneck.
     unconfirmed: Option<Passed>,
-    /// Packets of theirs that were discarded.
-    discarded: u64,
+    /// Whether all are held that show nothing.
+    silent: bool,
+    /// Packets of theirs that were discarded here.
+    discarded: u32,
+    /// What they send.
+    sent: Bin,
+    /// Those that were judged one by one.
+    singled: Hashes<2>,
 }
 
 impl UnresponsiveFlows {
@@ -80,76 +114,88 @@ impl UnresponsiveFlows {
         self.calm.map(|passed| u64::from(passed.rate.get()))
     }
 
-    /// Whether a flow is held.
-    pub fn holds(&self, flow: u32) -> bool {
-        self.flows.iter().flatten().any(|hold| hold.flow == flow)
+    /// Whether a flow is held, by the flows that show something.
+    #[inline]
+    pub fn holds(&self, flow: u32, flights: &Flights) -> bool {
+        self.limit.is_some()
+            && (self.singled.contains(flow) || (self.silent && !flights.is_heard(flow)))
     }
 
-    /// How many are held.
-    pub fn count(&self) -> usize {
-        self.flows.iter().flatten().count()
+    /// What those that are held may send, if there are any.
+    #[inline]
+    pub fn rate(&self) -> Option<Rate> {
+        self.limit.map(|limit| Rate::from_bps(8 * u64::from(limit.rate.get())))
     }
 
-    /// Packets of flows that were held and sent more than they might.
-    pub fn discarded(&self) -> u64 {
+    /// Packets of flows that were held that were discarded, as nobody could hold them back.
+    pub fn discarded(&self) -> u32 {
         self.discarded
     }
 
-    /// Begins to hold a flow: to its share of what the bottleneck once took, or of what is sent now.
-    pub fn begin(&mut self, flow: u32, now: Time, flights: &Flights) {
-        let rate = self.share(flights, now);
-        let free = self.flows.iter_mut().find(|place| place.is_none());
-        if let Some(place) = free {
-            *place = Some(RateLimit { flow, rate, credit: 0, at: now, next: now, busy: now });
+    /// Holds a flow, or all that show nothing.
+    pub fn begin(&mut self, flow: Option<u32>, now: Time, flights: &Flights) {
+        match flow {
+            Some(flow) => self.singled.insert(flow),
+            None => self.silent = true,
+        }
+        if self.limit.is_none() {
+            let rate = self.share(flights, now);
+            self.limit = Some(RateLimit { rate, credit: 0, at: now, next: now, busy: now });
         }
     }
 
-    /// An equal share of what once did not fill the bottleneck, or of what passes now.
+    /// What one flow more beside those that are free would get of what once did not fill the bottleneck, or
+    /// of what passes now: however many are held, they do not get more.
     fn share(&self, flights: &Flights, now: Time) -> NonZeroU32 {
         let whole = self.room().unwrap_or(flights.rate());
-        rate_of((whole / flights.active(now).max(1)).max(LEAST))
+        let free = flights.active(now, |flow| {
+            self.singled.contains(flow) || (self.silent && !flights.is_heard(flow))
+        });
+        rate_of((whole / (free + 1)).max(LEAST))
     }
 
-    /// Whether a packet may pass.
-    pub fn passes(&mut self, flow: u32, len: Bytes, now: Time) -> bool {
-        let Some(hold) = self.flows.iter_mut().flatten().find(|hold| hold.flow == flow) else { return true };
-        let earned = u128::from(hold.rate.get()) * u128::from(now.since(hold.at).as_nanos()) / 1_000_000_000;
-        let depth = (u64::from(hold.rate.get()) * DEPTH.as_nanos() / 1_000_000_000).max(2 * len.get());
-        let credit = (u64::from(hold.credit) + earned.min(u128::from(depth)) as u64).min(depth);
+    /// A packet comes of a flow that is held.
+    pub fn came(&mut self, len: Bytes, now: Time) {
+        self.sent.add(now, len);
+    }
+
+    /// Whether a packet of a flow that is held may pass, where nobody can hold it back.
+    pub fn passes(&mut self, len: Bytes, now: Time) -> bool {
+        let Some(limit) = &mut self.limit else { return true };
+        let earned = u128::from(limit.rate.get()) * u128::from(now.since(limit.at).as_nanos()) / 1_000_000_000;
+        let depth = (u64::from(limit.rate.get()) * DEPTH.as_nanos() / 1_000_000_000).max(2 * len.get());
+        let credit = (u64::from(limit.credit) + earned.min(u128::from(depth)) as u64).min(depth);
         // What earns less than a byte goes on earning.
-        hold.at = if earned > 0 { now } else { hold.at };
+        limit.at = if earned > 0 { now } else { limit.at };
         let passes = credit >= len.get();
-        hold.credit = (credit - if passes { len.get() } else { 0 }) as u32;
-        self.discarded += u64::from(!passes);
+        limit.credit = (credit - if passes { len.get() } else { 0 }) as u32;
+        self.discarded = self.discarded.wrapping_add(u32::from(!passes));
         passes
     }
 
-    /// Looks at the rates anew, each once in `round`: a tenth less while there is a queue to which a held
-    /// flow contributes the most, a little more while there is none, up to its share. Releases who sends less
-    /// than he may.
+    /// Looks at the rate anew, once in `round`: a tenth less while there is a queue to which those that are
+    /// held contribute more than any other flow, a little more while there is none, up to their share.
+    /// Releases them when they send less than they may.
     pub fn look(&mut self, now: Time, flights: &Flights, round: Duration, rtt: Duration, queued: bool) {
-        let share = self.share(flights, now);
-        for place in &mut self.flows {
-            let Some(hold) = place else { continue };
-            if now < hold.next {
-                continue;
+        let Some(mut limit) = self.limit.filter(|limit| now >= limit.next) else { return };
+        limit.next = now + round;
+        // What they send here is not what passes: their part of the queue is what they may send.
+        let rate = limit.rate.get();
+        let part = u128::from(rate) * u128::from(rtt.as_nanos()) / 1_000_000_000;
+        let contribute = part >= u128::from(flights.largest(now, rtt, |flow| self.holds(flow, flights)));
+        limit.rate = match (queued, contribute) {
+            (true, true) => rate_of(u64::from(rate - rate / 10).max(LEAST)),
+            (true, false) => limit.rate,
+            (false, _) => {
+                limit.rate.saturating_add(rate / 64).min(self.share(flights, now).max(limit.rate))
             }
-            hold.next = now + round;
-            // What it sends here is not what passes: its part of the queue is what it may send.
-            let rate = hold.rate.get();
-            let part = u128::from(rate) * u128::from(rtt.as_nanos()) / 1_000_000_000;
-            let contributes = part >= u128::from(flights.largest_but(hold.flow, now, rtt));
-            hold.rate = match (queued, contributes) {
-                (true, true) => rate_of(u64::from(rate - rate / 10).max(LEAST)),
-                (true, false) => hold.rate,
-                (false, _) => hold.rate.saturating_add(rate / 64).min(share.max(hold.rate)),
-            };
-            if flights.rate_of(hold.flow) * 5 >= u64::from(hold.rate.get()) * 4 {
-                hold.busy = now;
-            }
-            if now.since(hold.busy) > RELEASE {
-                *place = None;
-            }
+        };
+        if self.sent.rate(now) * 5 >= u64::from(limit.rate.get()) * 4 {
+            limit.busy = now;
+        }
+        self.limit = Some(limit);
+        if now.since(limit.busy) > RELEASE {
+            (self.limit, self.silent, self.singled) = (None, false, Hashes::default());
         }
     }
 }
@@ -168,9 +214,9 @@ mod tests {
     fn passed(held: &mut UnresponsiveFlows, flights: &mut Flights, from: u64, bytes: u64, queued: bool) -> u64 {
         let mut passed = 0;
         for n in from..from + 1000 {
-            flights.sent(1, Bytes::new(bytes), ms(n), RTT);
+            held.came(Bytes::new(bytes), ms(n));
             held.look(ms(n), flights, Duration::from_millis(200), RTT, queued);
-            passed += if held.passes(1, Bytes::new(bytes), ms(n)) { bytes } else { 0 };
+            passed += if held.passes(Bytes::new(bytes), ms(n)) { bytes } else { 0 };
         }
         passed
     }
@@ -185,8 +231,8 @@ mod tests {
             flights.passed(Bytes::new(5000), ms(n));
             flights.note(2, Bytes::new(1000), ms(n), RTT);
         }
-        held.begin(1, ms(1000), &flights);
-        assert!(held.holds(1) && !held.holds(2) && held.count() == 1);
+        held.begin(Some(1), ms(1000), &flights);
+        assert!(held.holds(1, &flights) && !held.holds(2, &flights));
         // A share of one million, a tenth less five times in a second.
         let first = passed(&mut held, &mut flights, 1000, 5000, true);
         assert!((650_000..900_000).contains(&first), "{first}");
@@ -197,7 +243,28 @@ mod tests {
         for s in 4..16 {
             passed(&mut held, &mut flights, s * 1000, 20, false);
         }
-        assert_eq!(held.count(), 0);
+        assert!(held.rate().is_none() && !held.holds(1, &flights));
+    }
+
+    #[test]
+    fn however_many_are_held_their_rate_is_that_of_one_flow() {
+        let (mut held, mut flights) = (UnresponsiveFlows::default(), Flights::default());
+        [0, 100].into_iter().for_each(|at| held.calm(ms(at), RTT, 3_000_000));
+        (0..2).for_each(|flow| flights.note(flow, Bytes::new(1000), ms(1000), RTT));
+        held.begin(None, ms(1000), &flights);
+        (100..1000).for_each(|flow| held.begin(Some(flow), ms(1000), &flights));
+        assert_eq!(held.rate(), Some(Rate::from_bps(8_000_000)));
+        assert!((100..9000).all(|flow| held.holds(flow, &flights)));
+        assert!((0..2).all(|flow| flights.is_heard(flow)));
+    }
+
+    #[test]
+    fn few_flows_are_taken_for_others() {
+        let mut hashes = Hashes::<4>::default();
+        (0..32u32).for_each(|flow| hashes.insert(flow.wrapping_mul(0x85eb_ca6b)));
+        let taken = (32..10_032u32).filter(|flow| hashes.contains(flow.wrapping_mul(0x85eb_ca6b))).count();
+        // A share of (1 - (1 - 1/256)^64)^2 is expected: 4.9 %.
+        assert!((300..700).contains(&taken), "{taken}");
     }
 
     #[test]

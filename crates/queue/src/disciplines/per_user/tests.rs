@@ -497,3 +497,57 @@ fn queue_protection_spares_who_sends_little() {
     let last = order.iter().rposition(|item| *item == 6).unwrap();
     assert!(last < 2 * 900, "{last}: it waits in the lane");
 }
+
+/// Has flows with odd numbers shaped, to a packet in a millisecond.
+#[derive(Clone)]
+struct Odd;
+
+impl Aqm for Odd {
+    const SHAPES: bool = true;
+
+    fn shaped(&self, p: &Packet) -> Option<Rate> {
+        (p.flow % 2 == 1).then_some(Rate::from_mbps(12))
+    }
+}
+
+#[test]
+fn each_user_has_a_shaper_for_flows_that_are_shaped_and_those_beyond_have_none() {
+    let params = Params { users: 20, ..Params::default() };
+    let mut q: PerUser<Odd, u32> = PerUser::new(&params, Odd, &setup(1000));
+    let put = |q: &mut PerUser<Odd, u32>, now, user, flow, item| {
+        q.enqueue(now, of_flow(user, flow), item, &mut |_: &Packet, _, _| panic!("there is room"));
+    };
+    let left = |q: &mut PerUser<Odd, u32>, now| {
+        let mut none = |_: &Packet, _, _| panic!("nobody is late");
+        std::iter::from_fn(|| q.dequeue(now, &mut none).map(|d| d.item)).collect::<Vec<u32>>()
+    };
+    for user in 0..20 {
+        for flow in [1, 3, 2] {
+            put(&mut q, at(0), user, flow, 10 * user + flow);
+        }
+    }
+    // One of each that has a shaper, and all of the four others.
+    let first = left(&mut q, at(0));
+    assert_eq!(first.len(), 16 + 20 + 2 * 4, "{first:?}");
+    assert_eq!((q.packets(), q.head_arrived()), (16, Some(at(1))));
+    assert_eq!(left(&mut q, at(1)).len(), 16);
+    assert_eq!((q.packets(), q.backlog(), q.head_arrived()), (0, Bytes::ZERO, None));
+    // Now others have some.
+    put(&mut q, at(2), 19, 1, 0);
+    put(&mut q, at(2), 19, 1, 1);
+    assert_eq!((left(&mut q, at(2)), q.packets_of(of_flow(19, 1).hosts)), (vec![0], 1));
+    q.let_go();
+    assert_eq!(left(&mut q, at(2)), [1]);
+}
+
+#[test]
+fn what_is_shaped_takes_room_of_its_user_and_of_the_queue() {
+    let mut q: PerUser<Odd, u32> = PerUser::new(&Params::default(), Odd, &setup(10));
+    let mut stored = |user, flow| {
+        (0..20).for_each(|n| q.enqueue(at(0), of_flow(user, flow), n, &mut |_: &Packet, _, _| {}));
+        q.packets()
+    };
+    // Half of the room; then half of what is left.
+    assert_eq!([stored(1, 1), stored(1, 2), stored(2, 2), stored(3, 3)], [5, 5, 8, 9]);
+    assert!(q.counters().is_conserved(9));
+}

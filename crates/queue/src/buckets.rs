@@ -6,7 +6,7 @@
 //! of them meet in a set.
 
 /// Places by hash.
-pub(super) struct Buckets {
+pub(crate) struct Buckets {
     /// Who was there last.
     tags: Box<[u32]>,
     ways: u32,
@@ -24,6 +24,11 @@ impl Buckets {
     /// Number of places.
     pub fn len(&self) -> usize {
         self.tags.len()
+    }
+
+    /// Memory of the places.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.tags)
     }
 
     /// How often a hash met another one in its place that had not left it.
