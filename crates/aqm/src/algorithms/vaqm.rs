@@ -17,6 +17,7 @@
 //! ([`Aqm::shaped`]). Where the host cannot hold packets back, what they send beyond it is discarded.
 
 mod flights;
+mod hashes;
 mod unresponsive;
 
 use crate::{Algorithm, Aqm, Cause, Moment, Needs, Packet, Sample, Share, Verdict};

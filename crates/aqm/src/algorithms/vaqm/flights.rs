@@ -1,6 +1,6 @@
 //! The flows with the most in flight, and which of them do not answer.
 
-use super::unresponsive::Hashes;
+use super::hashes::Hashes;
 use core::num::NonZeroU32;
 use weir_units::{Bytes, Duration, Time};
 

@@ -1,6 +1,7 @@
 //! Flows that do not respond: all together are held to a rate that does not fill the bottleneck.
 
 use super::flights::{Bin, Flights};
+use super::hashes::Hashes;
 use core::num::NonZeroU32;
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -13,34 +14,6 @@ const RELEASE: Duration = Duration::from_secs(10);
 const KNOWN: Duration = Duration::from_secs(10);
 /// They are not held to less, in bytes a second: a segment in a tenth of a second.
 const LEAST: u64 = 15_000;
-
-/// Flows, by two bits for each among those of so many words: one may be taken for a member that is none, and
-/// none is forgotten.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Hashes<const WORDS: usize>([u64; WORDS]);
-
-impl<const WORDS: usize> Default for Hashes<WORDS> {
-    fn default() -> Self {
-        Hashes([0; WORDS])
-    }
-}
-
-impl<const WORDS: usize> Hashes<WORDS> {
-    fn bits(flow: u32) -> [(usize, u64); 2] {
-        let mixed = u64::from(flow).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        [mixed >> 48, mixed >> 32].map(|bit| ((bit >> 6) as usize % WORDS, 1 << (bit & 63)))
-    }
-
-    /// A flow belongs to them.
-    pub fn insert(&mut self, flow: u32) {
-        Self::bits(flow).into_iter().for_each(|(word, bit)| self.0[word] |= bit);
-    }
-
-    /// Whether it may.
-    pub fn contains(&self, flow: u32) -> bool {
-        Self::bits(flow).into_iter().all(|(word, bit)| self.0[word] & bit != 0)
-    }
-}
 
 /// What all that are held may send.
 #[derive(Clone, Copy, Debug)]
@@ -256,15 +229,6 @@ mod tests {
         assert_eq!(held.rate(), Some(Rate::from_bps(8_000_000)));
         assert!((100..9000).all(|flow| held.holds(flow, &flights)));
         assert!((0..2).all(|flow| flights.is_heard(flow)));
-    }
-
-    #[test]
-    fn few_flows_are_taken_for_others() {
-        let mut hashes = Hashes::<4>::default();
-        (0..32u32).for_each(|flow| hashes.insert(flow.wrapping_mul(0x85eb_ca6b)));
-        let taken = (32..10_032u32).filter(|flow| hashes.contains(flow.wrapping_mul(0x85eb_ca6b))).count();
-        // A share of (1 - (1 - 1/256)^64)^2 is expected: 4.9 %.
-        assert!((300..700).contains(&taken), "{taken}");
     }
 
     #[test]
