@@ -27,6 +27,8 @@ const POOR: f64 = 0.5;
 pub const CUSTOMERS: &str = "customers.";
 const LIVE: [&str; 8] =
     ["down", "up", "burst", "target", "utilization_low", "utilization_target", "target_max", "exempt"];
+/// Those that change with the file alone.
+const FIXED: [&str; 4] = ["name", "site", "address", "vlan"];
 
 /// Customers of a run, where it has some.
 pub struct Customers {
@@ -407,9 +409,12 @@ impl weir_operate::EachPlan for InForce {
     fn find(&self, key: &str) -> Result<PlanFound, String> {
         let named = key.strip_prefix(CUSTOMERS).unwrap_or_default();
         let of = |name: &str| self.file.customers.iter().find(|customer| customer.name == name);
-        // A name may have dots, a key has none.
+        // A name may have dots, a key has none. Where the whole is the name of another customer, it is a key
+        // all the same, as it is for who sets it.
         let split = named.rsplit_once('.').and_then(|(name, own)| Some((of(name)?, Some(own))));
-        let Some((customer, own)) = of(named).map(|customer| (customer, None)).or(split) else {
+        let is_key = |own: &str| LIVE.contains(&own) || FIXED.contains(&own);
+        let key_of = split.filter(|(_, own)| own.is_some_and(is_key));
+        let Some((customer, own)) = key_of.or(of(named).map(|customer| (customer, None))).or(split) else {
             let name = named.rsplit_once('.').map_or(named, |(name, _)| name);
             if name.is_empty() {
                 return Err(format!(
@@ -628,6 +633,23 @@ mod tests {
         let (_, changed) = customers.with(&steered, &both).map_err(|(_, refusal)| refusal.error).unwrap();
         assert_eq!(changed.len(), 3, "{changed:?}");
         assert!(set("a.b.down", "1").problems[0].key.as_deref() == Some("customers.a.b.down"));
+    }
+
+    #[test]
+    fn a_key_of_a_customer_is_the_same_for_get_and_set_where_another_is_called_like_it() {
+        use weir_operate::EachPlan;
+        let text = ["x", "x.down", "x.y"].map(|name| {
+            let address = format!("10.0.0.{}", name.len());
+            format!("[[customers]]\nname = \"{name}\"\naddress = [\"{address}\"]\n")
+        });
+        let file = Arc::new(PlansFile::parse("p.toml", &text.concat()).unwrap());
+        let plans = InForce { path: "p.toml".into(), file };
+        let keys = |key: &str| plans.find(key).unwrap().values.into_keys().collect::<Vec<_>>();
+        assert_eq!(keys("customers.x.down"), ["customers.x.down"]);
+        assert_eq!(keys("customers.x.name"), ["customers.x.name"]);
+        assert_eq!(keys("customers.x.down.down"), ["customers.x.down.down"]);
+        assert!(keys("customers.x.y").iter().all(|key| key.starts_with("customers.x.y.")));
+        assert!(keys("customers.x").len() > 2);
     }
 
     /// So many customers, of whom each has an address.
