@@ -21,7 +21,7 @@ use crate::results;
 use crate::service::Service;
 use socket2::{Domain, Socket, Type};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -52,11 +52,14 @@ impl Doors {
         takeover: bool,
     ) -> Result<Doors, Failure> {
         let read = |address: Option<&str>| -> Option<SocketAddr> { address?.parse().ok() };
-        if let Some(address) = read(metrics.1).filter(|address| read(page.1) == Some(*address)) {
+        if let (Some(asked), Some(address)) = (read(metrics.1), read(page.1))
+            && let Some(problem) = in_the_way(address, asked)
+        {
             let (key, other) = (named(page.0), named(metrics.0));
             return Err(Failure::Input(format!(
-                "{key}: {address} is the address of {other}, too. Remedy: name another port, or leave out {other}, as \
-                 the page's address has `/metrics`, too"
+                "{key}: {address} {problem} of {other}{}. Remedy: name another port, or leave out {other}, as the page's \
+                 address has `/metrics`, too",
+                if asked == address { ", too".into() } else { format!(", {asked}") }
             )));
         }
         let bound = |(key, address): (&str, Option<&str>)| {
@@ -118,6 +121,22 @@ impl Doors {
                 "no control socket in {FOLDER} ({error}): `weir ctl` does not reach this run, which goes on"
             )),
         }
+    }
+}
+
+/// Whether one program cannot listen at both addresses, and how the one stands to the other in words. What
+/// listens at all addresses of IPv6 does so at those of IPv4, too.
+pub fn in_the_way(one: SocketAddr, other: SocketAddr) -> Option<&'static str> {
+    let (ip, theirs) = (one.ip().to_canonical(), other.ip().to_canonical());
+    if one.port() != other.port() || one.port() == 0 {
+        return None;
+    }
+    let holds = |all: IpAddr, of: IpAddr| all.is_unspecified() && (all.is_ipv6() || of.is_ipv4());
+    match () {
+        () if ip == theirs => Some("is the address"),
+        () if holds(ip, theirs) => Some("stands for all addresses, among them that"),
+        () if holds(theirs, ip) => Some("is among all addresses, for which stands that"),
+        () => None,
     }
 }
 
@@ -683,6 +702,28 @@ mod tests {
             both.starts_with("key `run.page`: 127.0.0.1:9 is the address of key `run.metrics`, too"),
             "{both}"
         );
+        for (metrics, page, words) in [
+            (
+                "127.0.0.1:9",
+                "0.0.0.0:9",
+                "stands for all addresses, among them that of key `run.metrics`, 127.0.0.1:9",
+            ),
+            (
+                "0.0.0.0:9",
+                "127.0.0.1:9",
+                "is among all addresses, for which stands that of key `run.metrics`, 0.0.0.0:9",
+            ),
+            ("[::1]:9", "[::]:9", "stands for all addresses"),
+            ("127.0.0.1:9", "[::]:9", "stands for all addresses"),
+            ("[::]:9", "0.0.0.0:9", "is among all addresses"),
+        ] {
+            let told = told(("run.metrics", Some(metrics)), ("run.page", Some(page)));
+            assert!(told.starts_with(&format!("key `run.page`: {page} {words}")), "{told}");
+        }
+        let apart =
+            |one: &str, other: &str| in_the_way(one.parse().unwrap(), other.parse().unwrap()).is_none();
+        assert!(apart("0.0.0.0:9", "127.0.0.1:10") && apart("[::1]:9", "0.0.0.0:9"));
+        assert!(apart("127.0.0.1:9", "127.0.0.2:9") && apart("127.0.0.1:0", "0.0.0.0:0"));
         // Addresses for documentation are nobody's (RFC 5737).
         let foreign = told(("run.metrics", Some("192.0.2.1:9469")), none);
         assert!(foreign.contains("192.0.2.1:9469 is no address of this network namespace"), "{foreign}");
@@ -783,6 +824,7 @@ mod tests {
         let text = "loop_silent: the packet loop told nothing for 4 s: the kernel forwards past the queues";
         assert_eq!(told(4.0, 1..30), [format!("alarm raised: {text}")]);
         assert_eq!(told(4.0, 30..60), [""; 0]);
-        assert_eq!(told(0.0, 60..90), [format!("alarm cleared: {text}")]);
+        let over = "loop_silent: it is over after 59 s";
+        assert_eq!(told(0.0, 60..90), [format!("alarm cleared: {over}")]);
     }
 }

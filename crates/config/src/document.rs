@@ -131,9 +131,16 @@ impl Document {
     /// Why a value that is right in itself cannot be used, with the place where it was written: for what only
     /// those know who use it.
     pub fn refuse(&self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) -> Errors {
-        let place = axis_of(&self.root, key).unwrap_or_else(|| self.root.place_of(key));
+        self.refuse_all([(key, problem.into(), remedy.into())])
+    }
+
+    /// The same of several keys, of which there is at least one, each with its problem and remedy.
+    pub fn refuse_all<'a>(&self, wrong: impl IntoIterator<Item = (&'a str, String, String)>) -> Errors {
         let mut problems = Problems::new(&self.file);
-        problems.add(&place, key, Wrong::new(problem, remedy));
+        for (key, problem, remedy) in wrong {
+            let place = axis_of(&self.root, key).unwrap_or_else(|| self.root.place_of(key));
+            problems.add(&place, key, Wrong::new(problem, remedy));
+        }
         problems.into_errors()
     }
 

@@ -4,8 +4,9 @@ use crate::aqm_config::AqmConfig;
 use crate::limits::{FASTEST, MAX_FLOWS, SLOWEST};
 use crate::names::{NAME, name_allowed};
 use crate::policy_config::PolicyConfig;
+use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
-use crate::schema::{Check, Flat, Range, absent, or, required, such, within};
+use crate::schema::{Check, Flat, Here, Range, absent, or, required, such, within};
 use weir_aqm::{Share, Value};
 use weir_units::{Bytes, Duration, Rate};
 
@@ -36,12 +37,23 @@ section! {
         /// Its policy, where that is not the one of all.
         policy: OwnPolicy = Flat;
         /// Whether its packets pass the algorithm by: they are neither marked nor dropped but for lack of
-        /// room.
+        /// room. A set point or policy of its own does not go with it.
         exempt: bool = or(false, Range::Any);
     }
 }
 
-impl Check for Terms {}
+impl Check for Terms {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if !self.exempt {
+            return;
+        }
+        let target = self.target.map(|_| "target");
+        for key in target.into_iter().chain(self.policy.given().map(|(key, _)| key)) {
+            let problem = "does not go with `exempt`, by which its packets pass the algorithm by";
+            here.wrong(p, key, problem, "remove one of the two");
+        }
+    }
+}
 
 section! {
     /// How the policy of a customer differs from that of its direction.

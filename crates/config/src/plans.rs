@@ -216,12 +216,18 @@ impl Check for PlansFile {
 }
 
 impl PlansFile {
-    /// Reads a file: a table (CSV) where its name ends so, else TOML.
-    pub fn load(path: &Path) -> Result<PlansFile, Errors> {
+    /// Reads a file: a table (CSV) where its name ends so, else TOML. With it the document, which knows the
+    /// line of each key for whoever knows more that is wrong.
+    pub fn load(path: &Path) -> Result<(PlansFile, Document), Errors> {
         let name = path.display().to_string();
         let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
         let text = crate::document::read_text(path, MAX_BYTES)?;
-        if is_csv { PlansFile::parse_csv(&name, &text) } else { PlansFile::parse(&name, &text) }
+        let document = if is_csv {
+            csv::document(&name, &text)?
+        } else {
+            Document::parse_at_most(&name, &text, MAX_BYTES)?
+        };
+        Ok((PlansFile::read_file(&document, &[])?, document))
     }
 
     /// Reads a text in TOML; `name` is what messages call it.
@@ -239,13 +245,15 @@ impl PlansFile {
         self.print_file(Printer::new(Vec::new(), &[]))
     }
 
-    /// The same with another value for a key of a table, such as `customers.0`; "none" takes it out.
-    pub fn with(&self, table: &str, key: &str, value: &str) -> Result<PlansFile, Errors> {
+    /// The same with other values for keys of a table, such as `customers.0`; "none" takes one out.
+    pub fn with(&self, table: &str, values: &[(&str, &str)]) -> Result<PlansFile, Errors> {
         let mut document = Document::parse_at_most("plans", &self.to_toml(), MAX_BYTES)?;
-        let key = format!("{table}.{key}");
-        match value.trim_matches('"') {
-            "none" => document.unset(&key),
-            _ => document.set(&key, value)?,
+        for (key, value) in values {
+            let key = format!("{table}.{key}");
+            match value.trim_matches('"') {
+                "none" => document.unset(&key),
+                _ => document.set(&key, value)?,
+            }
         }
         PlansFile::read_file(&document, &[])
     }

@@ -70,12 +70,12 @@ impl Numbers {
 
 impl PlanBook {
     /// What a file of plans says of both directions; `None` of one that keeps no queue for each user. Refused
-    /// is what a direction cannot do, with key and remedy.
+    /// is what a direction cannot do.
     pub fn plans(
         &mut self,
         config: &RunConfig,
         file: &PlansFile,
-    ) -> Result<[Option<DirectionPlans>; 2], Vec<String>> {
+    ) -> Result<[Option<DirectionPlans>; 2], Vec<Impossible>> {
         check(config, file)?;
         self.customers.take(file.customers.iter().map(|customer| customer.name.as_str()));
         self.sites.take(file.sites.iter().map(|site| site.name.as_str()));
@@ -133,8 +133,23 @@ fn planned(config: &RunConfig, direction: usize) -> Option<Planned> {
 }
 
 /// What a file of plans asks for that the configuration cannot do.
-fn check(config: &RunConfig, file: &PlansFile) -> Result<(), Vec<String>> {
-    let mut wrong = Vec::new();
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Impossible {
+    /// The key in the file, such as `customers.0.down`.
+    pub key: String,
+    /// What is wrong.
+    pub problem: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+fn check(config: &RunConfig, file: &PlansFile) -> Result<(), Vec<Impossible>> {
+    let mut all = Vec::new();
+    let mut wrong = |key: String, problem: String, remedy: String| {
+        all.push(Impossible { key, problem, remedy });
+        // The first few say enough.
+        all.len() >= WRONG_MAX
+    };
     // A customer's own policy is for the directions that have one.
     let is_steered = (0..2).any(|direction| {
         let has_policy = [&config.a_to_b, &config.b_to_a][direction].policy.is_some();
@@ -147,66 +162,58 @@ fn check(config: &RunConfig, file: &PlansFile) -> Result<(), Vec<String>> {
         let word = if is_down { "down" } else { "up" };
         let rate = |customer: &CustomerPlan| if is_down { customer.down } else { customer.up };
         let Some(Planned { key, .. }) = planned(config, direction) else {
+            let remedy = || format!("`{name}.queue.discipline = \"user\"`, or leave `{word}` out");
+            let problem = || format!("{name} keeps no queue for each user");
             if let Some(at) = file.customers.iter().position(|customer| rate(customer).is_some()) {
-                wrong.push(format!(
-                    "key `customers.{at}.{word}`: {name} keeps no queue for each user. Remedy: `{name}.queue.discipline = \
-                     \"user\"`, or leave `{word}` out"
-                ));
+                wrong(format!("customers.{at}.{word}"), problem(), remedy());
             }
             let site_rate = |site: &SitePlan| if is_down { site.down } else { site.up };
             if let Some(at) = file.sites.iter().position(|site| site_rate(site).is_some()) {
-                wrong.push(format!(
-                    "key `sites.{at}.{word}`: {name} keeps no queue for each user. Remedy: `{name}.queue.discipline = \
-                     \"user\"`, or leave `{word}` out"
-                ));
+                wrong(format!("sites.{at}.{word}"), problem(), remedy());
             }
             continue;
         };
         if file.customers.len() > key.most as usize {
-            wrong.push(format!(
-                "{} customers, and {name} has places for {}. Remedy: `{name}.queue.users = {}`",
-                file.customers.len(),
-                key.most,
-                file.customers.len()
-            ));
+            let count = file.customers.len();
+            let problem = format!("are {count} in number, and {name} has places for {}", key.most);
+            wrong("customers".into(), problem, format!("`{name}.queue.users = {count}`"));
         }
         for (at, customer) in file.customers.iter().enumerate() {
+            let mut is_enough = false;
+            let mut wrong = |key: &str, problem: String, remedy: String| {
+                is_enough |= wrong(format!("customers.{at}.{key}"), problem, remedy);
+            };
             if customer.vlan.is_empty() == key.vlan {
                 let (has, wants) = if key.vlan { ("address", "VLANs") } else { ("vlan", "addresses") };
-                wrong.push(format!(
-                    "key `customers.{at}.{has}`: users of {name} are {wants}. Remedy: `{name}.queue.vlan = {}`",
-                    !key.vlan
-                ));
+                let remedy = format!("`{name}.queue.vlan = {}`", !key.vlan);
+                wrong(has, format!("users of {name} are {wants}"), remedy);
             }
             // Who is forgotten has no debt.
             let refill = rate(customer).map(|rate| rate.time_for(customer.terms.burst));
             if let Some(time) = refill.filter(|time| *time > key.idle) {
-                wrong.push(format!(
-                    "key `customers.{at}.burst`: is sent at the rate in {time}, and a user of {name} is forgotten after {}, \
-                     who could send it again. Remedy: a smaller `burst`, or a longer `{name}.queue.idle`",
+                let problem = format!(
+                    "is sent at the rate in {time}, and a user of {name} is forgotten after {}, who could send it again",
                     key.idle
-                ));
+                );
+                wrong("burst", problem, format!("a smaller `burst`, or a longer `{name}.queue.idle`"));
             }
             if customer.terms.target.is_some() && channel.policy.is_some() {
-                wrong.push(format!(
-                    "key `customers.{at}.target`: the policy of {name} moves the set points of all. Remedy: remove \
-                     `{name}.policy`, or say `target_max` in its place"
-                ));
+                let remedy = format!("remove `{name}.policy`, or say `target_max` in its place");
+                wrong("target", format!("the policy of {name} moves the set points of all"), remedy);
             }
             let (policy, aqm) = (channel.policy.as_ref(), channel.aqm.as_ref());
             if (policy.is_some() || !is_steered)
                 && let Some((key, problem, remedy)) =
                     customer.terms.policy.wrong_in(policy, aqm, &channel.queue, (word, rate(customer)))
             {
-                wrong.push(format!("key `customers.{at}.{key}`: {problem} in {name}. Remedy: {remedy}"));
+                wrong(key, format!("{problem} in {name}"), remedy);
             }
-            // The first few say enough.
-            if wrong.len() >= WRONG_MAX {
-                return Err(wrong);
+            if is_enough {
+                return Err(all);
             }
         }
     }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+    if all.is_empty() { Ok(()) } else { Err(all) }
 }
 
 const WRONG_MAX: usize = 10;
@@ -368,6 +375,12 @@ mod tests {
         PlansFile::parse("p.toml", text).unwrap()
     }
 
+    fn refusal(config: &RunConfig, file: &PlansFile) -> String {
+        let wrong = PlanBook::default().plans(config, file).unwrap_err();
+        let line = |one: &Impossible| format!("`{}`: {}; {}", one.key, one.problem, one.remedy);
+        wrong.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
     fn config(more: &str) -> RunConfig {
         let text = format!(
             "ports = {{ a = \"x\", b = \"y\" }}\nusers = {{ file = \"p.toml\" }}\n[a_to_b]\nrate = \"1Gbit/s\"\n\
@@ -477,9 +490,7 @@ mod tests {
             .map(|plans| plans.unwrap());
         assert!(!down.customers[0].is_one_fifo);
         assert!(up.policies().is_empty() && up.make().guides.is_empty(), "nothing steers there");
-        let refused = |config: &RunConfig, file: PlansFile| {
-            PlanBook::default().plans(config, &file).unwrap_err().join("\n")
-        };
+        let refused = |config: &RunConfig, file: PlansFile| refusal(config, &file);
         let told = refused(&config(UP), customers("utilization_low = \"90%\""));
         assert!(
             told.contains("customers.0.utilization_low") && told.contains("give the direction a"),
@@ -497,9 +508,7 @@ mod tests {
     #[test]
     fn what_a_direction_cannot_do_is_refused_with_key_and_remedy() {
         let one = |more: &str| file(&format!("[[customers]]\nname = \"a\"\n{more}"));
-        let refused = |config: &RunConfig, file: &PlansFile| {
-            PlanBook::default().plans(config, file).unwrap_err().join("\n")
-        };
+        let refused = |config: &RunConfig, file: &PlansFile| refusal(config, file);
         let up = one("address = [\"10.0.0.1\"]\nup = \"1Mbit/s\"\n");
         let told = refused(&config(""), &up);
         assert!(told.contains("customers.0.up") && told.contains("b_to_a.queue.discipline"), "{told}");

@@ -589,7 +589,7 @@ fn journals() -> Vec<(PathBuf, Result<Content, String>)> {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Vec::new(),
         Err(e) => {
-            let odd = format!("cannot look into {JOURNALS}: {e}. Remedy: ask as root");
+            let odd = format!("{JOURNALS}: NOT looked into: {e}. Remedy: ask as root");
             return vec![(folder, Err(odd))];
         }
     };
@@ -646,7 +646,7 @@ fn restore_stale() -> Vec<String> {
 }
 
 /// Undoes what runs left that were killed, in every network namespace that can be entered; says in words what
-/// it did.
+/// it did, with "NOT" what it could not, and with "left alone" what is no journal.
 pub fn restore_everywhere() -> Vec<String> {
     let mut said = restore_stale();
     for (path, content) in of_killed_runs().into_iter().filter_map(|(path, found)| Some((path, found.ok()?)))

@@ -57,7 +57,7 @@ mod xsk;
 pub use assemble::DirectionSetup;
 pub use change::{Change, NeedsRestart};
 pub use clock::clock;
-pub use customers::{DirectionPlans, PlanBook};
+pub use customers::{DirectionPlans, Impossible, PlanBook};
 pub use engine::{Handle, Loop, LoopNow, Outcome, Setup};
 pub use frames::{Arena, Frame};
 pub use impairments::Impairments;

@@ -398,16 +398,19 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<String>) -> b
 }
 
 /// Puts back what processes left that are dead; says in words what was done. Journals of other network
-/// namespaces stay, and those of which something could not be put back, for the next try.
+/// namespaces stay, and those of which something could not be put back, for the next try. What could not be
+/// done is told with "NOT", and with "left alone" what is no journal.
 pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<String> {
     let mut said = Vec::new();
-    if fs::read_dir(folder).is_err() {
-        return said;
+    match fs::read_dir(folder) {
+        Ok(_) => {}
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return said,
+        Err(e) => return vec![format!("{}: NOT looked into: {e}. Remedy: ask as root", folder.display())],
     }
     // Who starts meanwhile would have taken off what it attached.
     let _starting = match starting(folder) {
         Ok(lock) => lock,
-        Err(e) => return vec![e.to_string()],
+        Err(e) => return vec![format!("NOT put back: {e}")],
     };
     let Ok(all) = fs::read_dir(folder) else { return said };
     let mut paths: Vec<PathBuf> = all.flatten().map(|entry| entry.path()).collect();
@@ -420,13 +423,13 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<String> {
             // Somebody lives, or somebody else puts it back.
             Err(TryLockError::WouldBlock) => continue,
             Err(TryLockError::Error(e)) => {
-                said.push(format!("{}: {e}", path.display()));
+                said.push(format!("{}: NOT put back: {e}", path.display()));
                 continue;
             }
         }
         let mut text = String::new();
         if file.metadata().is_ok_and(|m| m.len() > READ_MAX) || (&file).read_to_string(&mut text).is_err() {
-            said.push(format!("{} is no journal; remove it", path.display()));
+            said.push(format!("{}: not a journal; left alone. Remedy: remove it", path.display()));
             continue;
         }
         let Some((_, entries)) = read(&text) else { continue };

@@ -169,9 +169,10 @@ impl Alarms {
     pub fn look(&mut self, status: &mut Status) -> Vec<AlarmStatus> {
         let now_s = status.uptime_s;
         let span_s = self.before.as_ref().map_or(0.0, |before| now_s - before.at_s);
-        let mut changed = Vec::new();
+        let found = self.conditions(status, span_s);
+        let mut changed = self.let_go(&found, status);
         if self.before.is_none() || span_s >= PERIOD_S {
-            changed = self.count(status, span_s);
+            changed.extend(self.count(found, now_s, span_s));
             let counts = status.directions.iter().map(|one| (one.name.clone(), Counts::of(one)));
             self.before = Some(Before { at_s: now_s, stalled_s: status.stalled_s, counts: counts.collect() });
         }
@@ -179,12 +180,32 @@ impl Alarms {
         changed
     }
 
+    /// Forgets what is watched no more, as queues may go and be left to others; those that were raised.
+    fn let_go(&mut self, found: &[Condition], status: &Status) -> Vec<AlarmStatus> {
+        let mut cleared = Vec::new();
+        self.lasting.retain(|of, lasting| {
+            let is_found = found.iter().any(|one| (one.alarm, &one.of) == (of.0, &of.1));
+            if is_found || lasting.raised_s.is_none() {
+                return is_found;
+            }
+            let why = match &of.1 {
+                Of::Direction(name) => match status.directions.iter().find(|one| one.name == *name) {
+                    Some(one) if one.is_left => "its queue was left to others, and is watched no more".into(),
+                    Some(_) => "it is watched no more".into(),
+                    None => format!("{name} is gone"),
+                },
+                Of::Port(name) => format!("{name} is gone"),
+                Of::Program => "it is watched no more".into(),
+            };
+            cleared.push(AlarmStatus { is_raised: false, why, ..told(of, lasting, status.uptime_s) });
+            false
+        });
+        cleared
+    }
+
     /// Goes on with the time of each alarm.
-    fn count(&mut self, status: &Status, span_s: f64) -> Vec<AlarmStatus> {
-        let found = self.conditions(status, span_s);
+    fn count(&mut self, found: Vec<Condition>, now_s: f64, span_s: f64) -> Vec<AlarmStatus> {
         let mut changed = Vec::new();
-        // Queues may go.
-        self.lasting.retain(|(alarm, of), _| found.iter().any(|one| (one.alarm, &one.of) == (*alarm, of)));
         for Condition { alarm, of, after_s, why } in found {
             let lasting = self.lasting.entry((alarm, of.clone())).or_default();
             let step_s = if why.is_some() { span_s } else { -span_s };
@@ -198,10 +219,11 @@ impl Alarms {
                 Some(_) => lasting.bad_s > 0.0,
             };
             if is_raised != lasting.raised_s.is_some() {
-                let cleared =
-                    AlarmStatus { is_raised, ..told(&(alarm, of.clone()), lasting, status.uptime_s) };
-                lasting.raised_s = is_raised.then_some(status.uptime_s);
-                changed.push(cleared);
+                let before = told(&(alarm, of), lasting, now_s);
+                let why =
+                    before.since_s.map_or(before.why, |since_s| format!("it is over after {since_s:.0} s"));
+                changed.push(AlarmStatus { is_raised, why, ..before });
+                lasting.raised_s = is_raised.then_some(now_s);
             }
         }
         changed
@@ -229,6 +251,9 @@ impl Alarms {
     }
 
     fn of_direction(&self, d: &DirectionStatus) -> Vec<Condition> {
+        if d.is_left {
+            return Vec::new();
+        }
         let limits = &self.limits;
         let watched =
             |alarm, after_s, why| Condition { alarm, of: Of::Direction(d.name.clone()), after_s, why };
@@ -338,7 +363,8 @@ mod tests {
         let told = watched(60, |at_s| status(at_s, if (5.0..20.0).contains(&at_s) { 0.5 } else { 0.995 }));
         let text =
             "policy_missed of a_to_b: used to 50 % at the largest set point, and the policy asks for 99 %";
-        assert_eq!(told, [format!("14 +{text}"), format!("29 -{text}")]);
+        let over = "policy_missed of a_to_b: it is over after 15 s";
+        assert_eq!(told, [format!("14 +{text}"), format!("29 -{over}")]);
         // One that comes and goes is raised once at most: never where it is gone for half of the time.
         let of =
             |bad: u32| watched(600, move |at_s| status(at_s, if at_s as u32 % 10 < bad { 0.5 } else { 1.0 }));
@@ -381,5 +407,27 @@ mod tests {
         let mut empty = Status { uptime_s: 1.0, ..Status::default() };
         alarms.look(&mut empty);
         assert_eq!(empty.alarms.len(), 2, "those of the loop");
+    }
+
+    #[test]
+    fn an_alarm_that_is_raised_is_cleared_when_what_it_is_of_goes() {
+        let cleared = |change: fn(&mut Status), by: &str| {
+            let told = watched(20, |at_s| {
+                let mut now = status(at_s, 0.5);
+                now.ports = vec![PortStatus { name: "eth1".into(), is_up: false, lost_frames: 0 }];
+                // Between two looks, too.
+                if at_s > 15.0 {
+                    change(&mut now);
+                }
+                now
+            });
+            let cleared: Vec<&String> = told.iter().filter(|line| line.contains('-')).collect();
+            assert_eq!(cleared, [&format!("15.5 -{by}")], "{told:?}");
+        };
+        cleared(|now| now.directions.clear(), "policy_missed of a_to_b: a_to_b is gone");
+        cleared(|now| now.ports.clear(), "port_down of eth1: eth1 is gone");
+        cleared(|now| now.directions[0].policy = None, "policy_missed of a_to_b: it is watched no more");
+        let left = "policy_missed of a_to_b: its queue was left to others, and is watched no more";
+        cleared(|now| now.directions[0].is_left = true, left);
     }
 }

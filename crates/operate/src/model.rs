@@ -131,6 +131,9 @@ pub struct DirectionStatus {
     pub rate_key: Option<String>,
     /// What the link could have sent so far, in bytes; 0 where it is not shaped.
     pub capacity_bytes: f64,
+    /// Whether it was steered, and is left to others now, or gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_left: bool,
     /// The policy in force, where it is steered.
     pub policy: Option<PolicyStatus>,
     /// Arriving rate of the last second, in bit/s.

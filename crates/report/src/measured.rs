@@ -127,7 +127,8 @@ fn add_objectives(row: &mut Measured, objectives: &[Objective]) {
     }
 }
 
-/// What of the objectives no run has a column for, or hides one: a warning for each.
+/// What of the objectives no run has a column for, hides one, or has no value in some run: a warning for
+/// each.
 pub fn unfit(objectives: &[Objective], rows: &[&Measured]) -> Vec<String> {
     let mut warnings = Vec::new();
     let has = |name: &str| rows.iter().any(|row| row.iter().any(|(n, _)| n == name));
@@ -144,9 +145,34 @@ pub fn unfit(objectives: &[Objective], rows: &[&Measured]) -> Vec<String> {
                 "objective `{0}`: what is measured has a column `{0}`, too. Remedy: give it another name",
                 objective.name
             ));
+        } else if objective.columns().into_iter().all(has) {
+            warnings.extend(without_value(objective, rows));
         }
     }
     warnings
+}
+
+/// That an objective has no value in some of the runs, and why in the first of them.
+fn without_value(objective: &Objective, rows: &[&Measured]) -> Option<String> {
+    let is_empty =
+        |row: &Measured, name: &str| row.iter().any(|(n, value)| n == name && value.get().is_none());
+    let mut without = rows.iter().filter(|row| is_empty(row, &objective.name));
+    let first = without.next()?;
+    let runs = match rows.len() {
+        1 => String::new(),
+        all => format!(" in {} of {all} runs", 1 + without.count()),
+    };
+    let name = &objective.name;
+    Some(match objective.columns().into_iter().find(|column| is_empty(first, column)) {
+        Some(column) => format!(
+            "objective `{name}` has no value{runs}, as `{column}` has none. Remedy: make it of columns that have \
+             values in each run"
+        ),
+        None => format!(
+            "objective `{name}` has no value{runs}, as the result is no finite number: it divides by zero, or takes the \
+             logarithm of what is not above zero. Remedy: keep these from zero, as with `max(a, 1e-9)`"
+        ),
+    })
 }
 
 /// What users of applications notice: `voice_mos_mean`, `game_delay_p99_ms`, `video_rate_bps` and so on,

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_config::{CustomerPlan, OutcomeConfig, PlansFile, RunConfig};
-use weir_dataplane::{DirectionPlans, Handle, PlanBook};
+use weir_config::{CustomerPlan, Document, Errors, OutcomeConfig, PlansFile, RunConfig};
+use weir_dataplane::{DirectionPlans, Handle, Impossible, PlanBook};
 use weir_measure::Requirements;
 use weir_operate::{CustomerNetwork, PlanFound, Problem, Refusal, Refused, UserStatus, UsersStatus, Valued};
 use weir_queue::UserNow;
@@ -27,6 +27,8 @@ const POOR: f64 = 0.5;
 pub const CUSTOMERS: &str = "customers.";
 const LIVE: [&str; 8] =
     ["down", "up", "burst", "target", "utilization_low", "utilization_target", "target_max", "exempt"];
+/// Those that change with the file alone.
+const FIXED: [&str; 4] = ["name", "site", "address", "vlan"];
 
 /// Customers of a run, where it has some.
 pub struct Customers {
@@ -91,10 +93,8 @@ impl Customers {
             return Ok((None, [None, None]));
         };
         let mut book = PlanBook::default();
-        let file = PlansFile::load(&path).map_err(Failure::input)?;
-        let plans = book
-            .plans(config, &file)
-            .map_err(|wrong| Failure::Input(format!("{}: {}", path.display(), wrong.join("\n"))))?;
+        let (file, document) = PlansFile::load(&path).map_err(Failure::input)?;
+        let plans = book.plans(config, &file).map_err(|wrong| Failure::input(in_file(&document, &wrong)))?;
         let mut customers = Customers {
             path,
             file: Arc::new(file),
@@ -117,8 +117,8 @@ impl Customers {
 
     /// Reads the plans again; nothing where they are as before.
     pub fn again(&self, config: &RunConfig) -> Result<Option<Read>, Refused> {
-        let file = PlansFile::load(&self.path).map_err(super::refused)?;
-        self.read(config, file)
+        let (file, document) = PlansFile::load(&self.path).map_err(super::refused)?;
+        self.read(config, file, Some(&document))
     }
 
     /// The plans with other keys of single customers, by `NAME.KEY`, and what that changes; the file is not
@@ -129,7 +129,8 @@ impl Customers {
         values: &BTreeMap<String, String>,
     ) -> Result<(Option<Read>, Vec<Valued>), Refused> {
         let mut file = PlansFile::clone(&self.file);
-        let mut changed = Vec::new();
+        // Keys of one customer change together: each alone may not go with what is there.
+        let mut asked: BTreeMap<usize, Vec<(&str, &str)>> = BTreeMap::new();
         for (key, value) in values {
             let full = format!("{CUSTOMERS}{key}");
             // A name may have dots, a key has none.
@@ -144,55 +145,85 @@ impl Customers {
                     format!("set one of {}, or change the file and `weir ctl reload`", LIVE.join(", "));
                 return Err(wrong(Some(&full), format!("{own:?} does not change so"), &remedy));
             }
+            asked.entry(at).or_default().push((own, value));
+        }
+        let mut changed = Vec::new();
+        for (at, values) in asked {
             let before = alone(&file.customers[at]);
-            let after = before.with("customers.0", own, value).map_err(|errors| {
-                let error = errors.iter().next();
-                let (problem, remedy) =
-                    error.map_or_else(Default::default, |e| (e.problem.clone(), e.remedy.clone()));
-                wrong(Some(&full), problem, &remedy)
+            let name = &file.customers[at].name;
+            let after = before.with(ALONE, &values).map_err(|errors| {
+                let error = errors.iter().next().expect("there is one");
+                let own = error.key.as_deref().and_then(|key| key.strip_prefix(ALONE));
+                let key = format!("{CUSTOMERS}{name}{}", own.unwrap_or_default());
+                wrong(Some(&key), error.problem.clone(), &error.remedy)
             })?;
-            let shown = |file: &PlansFile| file.values().get(&format!("customers.0.{own}")).cloned();
-            if before != after {
-                changed.push(Valued { key: full, from: shown(&before), to: shown(&after) });
+            let shown = [&before, &after].map(PlansFile::values);
+            for (own, _) in values {
+                let [from, to] = shown.each_ref().map(|all| all.get(&format!("{ALONE}.{own}")).cloned());
+                if from != to {
+                    changed.push(Valued { key: format!("{CUSTOMERS}{name}.{own}"), from, to });
+                }
             }
             let site = file.customers[at].site.take();
             let customer = after.customers.into_iter().next().expect("one was put in");
             file.customers[at] = CustomerPlan { site, ..customer };
         }
-        Ok((self.read(config, file)?, changed))
+        Ok((self.read(config, file, None)?, changed))
     }
 
     /// Makes plans for the packet loop; nothing where they are as before.
-    fn read(&self, config: &RunConfig, file: PlansFile) -> Result<Option<Read>, Refused> {
-        if file == *self.file { Ok(None) } else { self.planned(config, file).map(Some) }
+    fn read(
+        &self,
+        config: &RunConfig,
+        file: PlansFile,
+        document: Option<&Document>,
+    ) -> Result<Option<Read>, Refused> {
+        if file == *self.file { Ok(None) } else { self.planned(config, file, document).map(Some) }
     }
 
     /// The plans in force under another configuration, where they have policies that depend on it.
     pub fn under(&self, config: &RunConfig) -> Result<Option<Read>, Refused> {
         let has_policies = self.policies.iter().any(|own| !own.is_empty());
-        has_policies.then(|| self.planned(config, PlansFile::clone(&self.file))).transpose()
+        has_policies.then(|| self.planned(config, PlansFile::clone(&self.file), None)).transpose()
     }
 
-    /// Makes plans for the packet loop, or tells what the configuration cannot do.
-    fn planned(&self, config: &RunConfig, file: PlansFile) -> Result<Read, Refused> {
+    /// Makes plans for the packet loop, or tells what the configuration cannot do: by the lines of a document
+    /// that was read just now, else by the names of customers.
+    fn planned(
+        &self,
+        config: &RunConfig,
+        file: PlansFile,
+        document: Option<&Document>,
+    ) -> Result<Read, Refused> {
         let mut book = PlanBook::clone(&self.book);
-        let plans = book.plans(config, &file).map_err(|wrong| {
-            let path = self.path.display();
-            let problem = |text: &String| {
-                let (problem, remedy) =
-                    text.split_once(". Remedy: ").unwrap_or((text, "change the file of plans"));
-                Problem {
-                    key: None,
-                    line: None,
-                    problem: format!("{path}: {problem}"),
-                    remedy: remedy.into(),
-                }
-            };
-            let problems = wrong.iter().map(problem).collect();
-            let error = format!("{path}: {}", wrong.join("\n"));
-            (422, Refusal { error, problems, needs_restart: false })
+        let plans = book.plans(config, &file).map_err(|wrong| match document {
+            Some(document) => super::refused(in_file(document, &wrong)),
+            None => self.by_name(&file, wrong),
         })?;
         Ok(Read { file, book, plans })
+    }
+
+    /// What the configuration cannot do of plans that are in force, or differ from the file.
+    fn by_name(&self, file: &PlansFile, wrong: Vec<Impossible>) -> Refused {
+        let key = |one: &Impossible| {
+            let named = one.key.strip_prefix(CUSTOMERS).and_then(|key| {
+                let (at, own) = key.split_once('.')?;
+                Some(format!("{CUSTOMERS}{}.{own}", file.customers.get(at.parse::<usize>().ok()?)?.name))
+            });
+            named.unwrap_or_else(|| one.key.clone())
+        };
+        let path = self.path.display();
+        let line =
+            |one: &Impossible| format!("{path}: key `{}`: {}. Remedy: {}", key(one), one.problem, one.remedy);
+        let error = wrong.iter().map(line).collect::<Vec<_>>().join("\n");
+        let problem = |one: Impossible| Problem {
+            key: Some(key(&one)),
+            line: None,
+            problem: one.problem,
+            remedy: one.remedy,
+        };
+        let problems = wrong.into_iter().map(problem).collect();
+        (422, Refusal { error, problems, needs_restart: false })
     }
 
     /// What changes with plans that were read.
@@ -343,6 +374,18 @@ impl Customers {
     }
 }
 
+/// What a configuration cannot do of a file of plans, with the lines.
+fn in_file(document: &Document, wrong: &[Impossible]) -> Errors {
+    document.refuse_all(
+        wrong
+            .iter()
+            .map(|Impossible { key, problem, remedy }| (key.as_str(), problem.clone(), remedy.clone())),
+    )
+}
+
+/// The table of a plan that is alone in a file.
+const ALONE: &str = "customers.0";
+
 /// A plan alone.
 fn alone(customer: &CustomerPlan) -> PlansFile {
     PlansFile { sites: Vec::new(), customers: vec![CustomerPlan { site: None, ..customer.clone() }] }
@@ -366,9 +409,12 @@ impl weir_operate::EachPlan for InForce {
     fn find(&self, key: &str) -> Result<PlanFound, String> {
         let named = key.strip_prefix(CUSTOMERS).unwrap_or_default();
         let of = |name: &str| self.file.customers.iter().find(|customer| customer.name == name);
-        // A name may have dots, a key has none.
+        // A name may have dots, a key has none. Where the whole is the name of another customer, it is a key
+        // all the same, as it is for who sets it.
         let split = named.rsplit_once('.').and_then(|(name, own)| Some((of(name)?, Some(own))));
-        let Some((customer, own)) = of(named).map(|customer| (customer, None)).or(split) else {
+        let is_key = |own: &str| LIVE.contains(&own) || FIXED.contains(&own);
+        let key_of = split.filter(|(_, own)| own.is_some_and(is_key));
+        let Some((customer, own)) = key_of.or(of(named).map(|customer| (customer, None))).or(split) else {
             let name = named.rsplit_once('.').map_or(named, |(name, _)| name);
             if name.is_empty() {
                 return Err(format!(
@@ -526,6 +572,84 @@ mod tests {
             let error = told(key).unwrap_err();
             assert!(error.starts_with(&format!("key `{key}`")) && error.contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn what_a_direction_cannot_do_is_told_with_the_line_of_the_file_or_the_name_of_the_customer() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("f.toml");
+        let config = |policy: &str| {
+            let text = format!(
+                "ports = {{ a = \"x\", b = \"y\" }}\nusers = {{ file = \"p.csv\" }}\n[a_to_b]\nrate = \"1Gbit/s\"\n\
+                 aqm = {{ name = \"codel\" }}\nqueue = {{ discipline = \"user\" }}\n{policy}"
+            );
+            RunConfig::parse("f.toml", &text).unwrap()
+        };
+        let plans = |low: &str, aim: &str, up: &str| {
+            let table = format!(
+                "name,address,down,up,utilization_low,utilization_target\ns,,1Gbit/s,,,\na.b,10.0.0.1,1Mbit/s,,,\n\
+                 plain,10.0.0.2,1Mbit/s,{up},{low},{aim}\n"
+            );
+            std::fs::write(folder.path().join("p.csv"), table).unwrap();
+        };
+        let steered = config("policy = { utilization_low = \"90%\" }\n");
+        plans("99%", "95%", "");
+        let Err(Failure::Input(told)) = Customers::open(&steered, &file) else { panic!("refused") };
+        let path = folder.path().join("p.csv").display().to_string();
+        assert!(
+            told.starts_with(&format!("{path}:4: key `customers.1.utilization_low`: utilization_low = 99%")),
+            "{told}"
+        );
+        plans("", "", "1Mbit/s");
+        let Err(Failure::Input(told)) = Customers::open(&steered, &file) else { panic!("refused") };
+        assert!(
+            told.starts_with(&format!("{path}:4: key `customers.1.up`: b_to_a keeps no queue")),
+            "{told}"
+        );
+        plans("94%", "95%", "");
+        let (customers, _) = Customers::open(&steered, &file).map_err(drop).unwrap();
+        let customers = customers.unwrap();
+        // Read again.
+        plans("96%", "95%", "");
+        let (_, refusal) = customers.again(&steered).map(drop).unwrap_err();
+        assert_eq!(refusal.problems[0].line, Some(4));
+        // Set over the file, and under another configuration.
+        let set = |key: &str, value: &str| {
+            customers.with(&steered, &[(key.to_string(), value.to_string())].into()).map(drop).unwrap_err().1
+        };
+        let refusal = set("plain.utilization_target", "93%");
+        assert!(
+            refusal.error.starts_with(&format!("{path}: key `customers.plain.utilization_low`: ")),
+            "{}",
+            refusal.error
+        );
+        assert_eq!(refusal.problems[0].key.as_deref(), Some("customers.plain.utilization_low"));
+        let (_, refusal) = customers.under(&config("")).map(drop).unwrap_err();
+        assert_eq!(refusal.problems[0].key.as_deref(), Some("customers.plain.utilization_low"));
+        // Keys of one customer are looked at together.
+        let both =
+            [("plain.down", "none"), ("plain.utilization_low", "none"), ("plain.utilization_target", "none")];
+        let both = both.map(|(key, value)| (key.to_string(), value.to_string())).into();
+        let (_, changed) = customers.with(&steered, &both).map_err(|(_, refusal)| refusal.error).unwrap();
+        assert_eq!(changed.len(), 3, "{changed:?}");
+        assert!(set("a.b.down", "1").problems[0].key.as_deref() == Some("customers.a.b.down"));
+    }
+
+    #[test]
+    fn a_key_of_a_customer_is_the_same_for_get_and_set_where_another_is_called_like_it() {
+        use weir_operate::EachPlan;
+        let text = ["x", "x.down", "x.y"].map(|name| {
+            let address = format!("10.0.0.{}", name.len());
+            format!("[[customers]]\nname = \"{name}\"\naddress = [\"{address}\"]\n")
+        });
+        let file = Arc::new(PlansFile::parse("p.toml", &text.concat()).unwrap());
+        let plans = InForce { path: "p.toml".into(), file };
+        let keys = |key: &str| plans.find(key).unwrap().values.into_keys().collect::<Vec<_>>();
+        assert_eq!(keys("customers.x.down"), ["customers.x.down"]);
+        assert_eq!(keys("customers.x.name"), ["customers.x.name"]);
+        assert_eq!(keys("customers.x.down.down"), ["customers.x.down.down"]);
+        assert!(keys("customers.x.y").iter().all(|key| key.starts_with("customers.x.y.")));
+        assert!(keys("customers.x").len() > 2);
     }
 
     /// So many customers, of whom each has an address.

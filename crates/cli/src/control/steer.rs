@@ -92,7 +92,8 @@ impl Watched {
     pub fn tell(&mut self, steerer: &Steerer, now: Time) -> Option<Status> {
         let hundreds = 1 + self.recent.len() as u32 / 100;
         let period = weir_units::Duration::from_nanos((PERIOD * hundreds).as_nanos() as u64);
-        if self.told.is_some_and(|last| now.since(last) < period) {
+        // The program ends when the last queue is left, which is told before.
+        if !steerer.is_done() && self.told.is_some_and(|last| now.since(last) < period) {
             return None;
         }
         self.told = Some(now);
@@ -131,6 +132,7 @@ impl Watched {
             aqm: format!("{} of the kernel{}", queue.place.kind, left.unwrap_or_else(|| ", steered".into())),
             rate_bps: Some(queue.link.as_bps_f64()),
             capacity_bytes: queue.capacity_bytes,
+            is_left: queue.left.is_some(),
             rate_key: key.strip_suffix(".policy").map(|table| format!("{table}.rate")),
             policy: Some(policy_status(key, queue.policy)),
             arrived_bps: per_s,

@@ -125,7 +125,50 @@ struct Diagnosis {
     /// The interfaces of this network namespace, and what `weir run` would do with each.
     ports: Vec<PortSurvey>,
     can: Can,
+    #[serde(flatten)]
+    cleaning: Cleaning,
+}
+
+/// What came of removing what killed runs left, in words.
+#[derive(Debug, Default, Serialize)]
+struct Cleaning {
+    /// What was done.
     cleaned: Vec<String>,
+    /// What could not be done.
+    not_cleaned: Vec<String>,
+    /// What lies there and is nothing of Weir's.
+    left_alone: Vec<String>,
+}
+
+impl Cleaning {
+    /// Of lines by those who look for it, who write "NOT" where they could not, and "left alone" of what is
+    /// none of theirs.
+    fn of(lines: Vec<String>) -> Cleaning {
+        let mut all = Cleaning::default();
+        for line in lines {
+            let list = match () {
+                () if line.contains("NOT ") => &mut all.not_cleaned,
+                () if line.contains("; left alone") => &mut all.left_alone,
+                () => &mut all.cleaned,
+            };
+            list.push(line);
+        }
+        all
+    }
+
+    fn is_whole(&self) -> bool {
+        self.not_cleaned.is_empty()
+    }
+
+    /// A line each, or that there was nothing.
+    fn text(&self) -> String {
+        let lines: Vec<&str> = [&self.cleaned, &self.not_cleaned, &self.left_alone]
+            .into_iter()
+            .flatten()
+            .map(|line| line.as_str())
+            .collect();
+        if lines.is_empty() { "Nothing was left by killed runs.".into() } else { lines.join("\n") }
+    }
 }
 
 /// Runs the verb.
@@ -133,27 +176,23 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     if arguments.clean_only {
         return only_clean(output);
     }
-    let cleaned = if arguments.clean { clean() } else { Vec::new() };
+    let cleaning = if arguments.clean { clean() } else { Cleaning::default() };
     let checks = examine();
     let can = |verb| !checks.iter().any(|finding| finding.forbids(verb));
     let can = Can { lab: can(Need::Lab), run: can(Need::Run) };
     let ports = weir_dataplane::survey();
-    let diagnosis = Diagnosis { checks, ports, can, cleaned };
+    let diagnosis = Diagnosis { checks, ports, can, cleaning };
     output.result(&diagnosis, || show(&diagnosis, arguments.clean, output.paint()));
     Ok(if can.lab && can.run { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Removes what killed runs left.
 fn only_clean(output: &Output) -> Done {
-    let cleaned = clean();
-    let is_whole = !cleaned.iter().any(|line| line.contains("NOT "));
-    output.result(&serde_json::json!({ "cleaned": cleaned, "whole": is_whole }), || {
-        match cleaned.as_slice() {
-            [] => "Nothing was left by killed runs.".into(),
-            lines => lines.join("\n"),
-        }
-    });
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let cleaning = clean();
+    let mut json = serde_json::to_value(&cleaning).expect("lists of words are plain data");
+    json["whole"] = cleaning.is_whole().into();
+    output.result(&json, || cleaning.text());
+    Ok(if cleaning.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn examine() -> Vec<Finding> {
@@ -487,8 +526,8 @@ fn leftovers() -> Finding {
     Finding::new(Need::Optional, "left by killed runs", left.is_empty(), detail, remedy)
 }
 
-/// Removes what killed runs left; says in words what it did.
-fn clean() -> Vec<String> {
+/// Removes what killed runs left.
+fn clean() -> Cleaning {
     let mut said = weir_dataplane::restore_everywhere();
     let queues = Path::new(weir_kernel::JOURNALS);
     if let Ok(mut link) = weir_kernel::Link::open() {
@@ -508,17 +547,11 @@ fn clean() -> Vec<String> {
         })),
         Err(e) => said.push(format!("NOT cleaned: {e}")),
     }
-    said
+    Cleaning::of(said)
 }
 
 fn show(diagnosis: &Diagnosis, cleaned: bool, paint: Paint) -> String {
-    let mut text = String::new();
-    diagnosis.cleaned.iter().for_each(|line| text.push_str(&format!("{line}\n")));
-    match (cleaned, diagnosis.cleaned.is_empty()) {
-        (true, true) => text.push_str("Nothing was left by killed runs.\n\n"),
-        (true, false) => text.push('\n'),
-        _ => {}
-    }
+    let mut text = if cleaned { format!("{}\n\n", diagnosis.cleaning.text()) } else { String::new() };
     let width = diagnosis.checks.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
     diagnosis.checks.iter().for_each(|finding| text.push_str(&line(finding, width, paint)));
     diagnosis.ports.iter().for_each(|one| text.push_str(&port(one)));
@@ -653,13 +686,31 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_cleaned_and_what_is_of_others_stand_apart() {
+        let lines = [
+            "eth0: took the programs off",
+            "/run/weir: NOT looked into: Permission denied (os error 13). Remedy: ask as root",
+            "/run/weir/7.json: not a journal; left alone. Remedy: remove it",
+            "eth0 codel 1:: somebody else changed its target meanwhile; it is left as it is",
+        ];
+        let cleaning = Cleaning::of(lines.map(String::from).into());
+        assert_eq!(cleaning.cleaned, [lines[0], lines[3]]);
+        assert_eq!(
+            (&cleaning.not_cleaned[..], &cleaning.left_alone[..]),
+            (&[lines[1].to_string()][..], &[lines[2].to_string()][..])
+        );
+        assert!(!cleaning.is_whole() && Cleaning::of(vec![lines[2].into()]).is_whole());
+        assert_eq!(cleaning.text().lines().count(), 4);
+    }
+
+    #[test]
     fn the_verdict_names_what_is_missing() {
         let checks = vec![
             Finding::new(Need::Lab, "iperf3", false, "not installed", "install it"),
             Finding::new(Need::Optional, "valgrind", false, "not installed", "none needed"),
         ];
         let can = Can { lab: false, run: true };
-        let diagnosis = Diagnosis { checks, ports: Vec::new(), can, cleaned: Vec::new() };
+        let diagnosis = Diagnosis { checks, ports: Vec::new(), can, cleaning: Cleaning::default() };
         let text = show(&diagnosis, false, Paint::Plain);
         assert_eq!(
             text,

@@ -254,6 +254,15 @@ fn an_objective_of_a_column_that_is_none_is_told() {
     ));
     let told = String::from_utf8_lossy(&run.stderr).into_owned();
     assert!(told.contains("objective `power`: no run has a column `nope`"), "{told}");
+    let run = weir(&format!(
+        "sim {} --set run.objectives=[\"power=goodput_bps/0\",\"more=power+1\",\"fine=goodput_bps\"] --out {}",
+        scenario.display(),
+        folder.path().join("other").display()
+    ));
+    let told = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(told.contains("objective `power` has no value, as the result is no finite number"), "{told}");
+    assert!(told.contains("objective `more` has no value, as `power` has none"), "{told}");
+    assert!(!told.contains("`fine`"), "{told}");
 }
 
 #[test]

@@ -309,7 +309,7 @@ fn customers_are_held_to_policies_of_their_own_which_change_while_tcp_goes_on() 
     for (value, words) in [
         ("customers.c0.target_max=9us", "raise target_max"),
         ("customers.c0.down=none", "give `down`"),
-        ("a_to_b.policy.target_min=2ms", "customers.0.target_max"),
+        ("a_to_b.policy.target_min=2ms", "customers.c0.target_max"),
     ] {
         let (code, told) = common::ctl(pid, &["set", value]);
         assert!(code == 1 && told.to_string().contains(words), "{value}: {told}");

@@ -48,6 +48,35 @@ fn the_diagnosis_is_one_json_object() {
     assert_eq!(diagnosis["cleaned"], serde_json::json!([]));
 }
 
+/// Who may not look cannot say that nothing was left.
+#[test]
+fn who_may_not_look_has_not_cleaned() {
+    if !is_root() {
+        return skipping::skipped("not root");
+    }
+    std::fs::create_dir_all("/run/weir").unwrap();
+    // So that nobody else removes the folder meanwhile.
+    let file = format!("/run/weir/nobody-{}", std::process::id());
+    std::fs::write(&file, "").unwrap();
+    std::fs::set_permissions("/run/weir", std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    // A copy that others may start, wherever this one lies.
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = folder.path().join("weir");
+    std::fs::copy(WEIR, &program).unwrap();
+    let program = program.to_str().unwrap();
+    let nobody = ["--reuid", "65534", "--clear-groups", program, "--json", "doctor", "--clean-only"];
+    let (output, said) = run(Command::new("setpriv").args(nobody));
+    std::fs::remove_file(file).unwrap();
+    let told: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((output.status.code(), &told["whole"]), (Some(1), &Value::Bool(false)), "{told}");
+    assert_eq!(told["cleaned"], serde_json::json!([]));
+    assert!(
+        told["not_cleaned"].to_string().contains("/run/weir: NOT looked into: Permission denied"),
+        "{told}"
+    );
+}
+
 #[test]
 fn each_port_is_told_with_its_driver_queues_offloads_and_what_will_be_done() {
     if !is_root() {

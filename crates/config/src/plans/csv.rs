@@ -186,6 +186,19 @@ mod tests {
     }
 
     #[test]
+    fn who_is_exempt_has_no_policy_and_no_set_point_of_its_own() {
+        let table = "name,address,down,exempt,target,utilization_low,utilization_target,target_max\n\
+                     a,10.0.0.1,1Mbit/s,yes,,90%,95%,9ms\nb,10.0.0.2,1Mbit/s,no,,90%,95%,9ms\n\
+                     c,10.0.0.3,1Mbit/s,yes,9ms,,,\nd,10.0.0.4,1Mbit/s,yes,,,,\n";
+        let told = PlansFile::parse_csv("p.csv", table).unwrap_err().to_string();
+        for key in ["2: key `customers.0.utilization_low", "2: key `customers.0.utilization_target"] {
+            assert!(told.contains(&format!("p.csv:{key}`: does not go with `exempt`")), "{told}");
+        }
+        assert!(told.contains("p.csv:2: key `customers.0.target_max`"), "{told}");
+        assert!(told.contains("p.csv:4: key `customers.2.target`") && told.lines().count() == 4, "{told}");
+    }
+
+    #[test]
     fn each_element_of_a_field_is_told_with_its_line() {
         let table =
             "name,address,vlan\na,10.0.0.1,\nb,10.0.0.2 10.0.0.300,\nc,10.0.1.1/24,\nd,,7 x\ne,,9999\n";

@@ -7,7 +7,7 @@
 use super::{Arguments, check_core, not_realtime, setup, shown, summary, title, watch};
 use crate::control::customers::{self, Customers};
 use crate::control::run::Control;
-use crate::control::{Doors, Source, folders};
+use crate::control::{Doors, Source, folders, in_the_way};
 use crate::growing::{self, Growing, Rotation};
 use crate::interrupt::{HangUp, interrupted};
 use crate::live::View;
@@ -96,11 +96,21 @@ impl Planned {
                 "give each file a folder of its own",
             );
         }
-        if run.page.is_some() && run.page == others.page {
+        // Links may share an address for metrics, if it is the same.
+        let are_apart = |key: &str, own: &Option<String>, other_key: &str, of: &Option<String>| {
+            let both = own
+                .as_ref()
+                .zip(of.as_ref())
+                .filter(|(own, of)| key != other_key || key == "run.page" || own != of);
+            let read = both.and_then(|(own, of)| Some((own.parse().ok()?, of.parse().ok()?)));
+            let Some(problem) = read.and_then(|(own, of)| in_the_way(own, of)) else { return Ok(()) };
             let remedy = "give each file a port of its own, as --page does";
-            return refuse("run.page", format!("is that of `{file}`, too"), remedy);
-        }
-        Ok(())
+            refuse(key, format!("{problem} of `{other_key}` of `{file}`"), remedy)
+        };
+        are_apart("run.page", &run.page, "run.page", &others.page)?;
+        are_apart("run.page", &run.page, "run.metrics", &others.metrics)?;
+        are_apart("run.metrics", &run.metrics, "run.page", &others.page)?;
+        are_apart("run.metrics", &run.metrics, "run.metrics", &others.metrics)
     }
 }
 
