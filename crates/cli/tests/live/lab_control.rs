@@ -16,6 +16,8 @@ use weir_operate::client::Client;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 const PAGE: &str = "127.0.0.1:9476";
+/// The same of the browser's test: a lab has its address while it waits for its turn.
+const BROWSED: &str = "127.0.0.1:9479";
 
 /// A lab in the background, with its results in a folder of its own.
 struct Lab {
@@ -206,10 +208,10 @@ fn a_lab_is_followed_and_its_policy_changes_and_what_takes_a_restart_is_said() {
 #[test]
 fn a_browser_follows_a_lab_and_changes_its_policy() {
     let Some(program) = chromium() else { return skipping::skipped("`chromium` is not installed") };
-    let page = format!("--page={PAGE}");
+    let page = format!("--page={BROWSED}");
     let Some(mut lab) = Lab::start("browser", &STEERED.replace("40s", "120s"), &[&page]) else { return };
     lab.status();
-    let url = format!("http://{PAGE}/");
+    let url = format!("http://{BROWSED}/");
     let mut page = Browser::open(&program, &url, |_| {});
     page.until(LIVE);
     assert_eq!(page.text("title"), "one link");

@@ -204,12 +204,14 @@ fn eight_links_on_one_loop_fail_change_and_end_each_by_itself() {
     assert_eq!(loops(weir.child.pid()), 1);
     let load = Load::begin(&pairs);
     load.passes("through one loop", &all);
-    // One address tells of all, by link.
-    let metrics = in_netns(pairs.testbed.bottleneck(), || http(METRICS, "/metrics")).unwrap();
+    // One address tells of all, by link, and of each as it was a moment ago.
     for title in &expected {
         let sample = format!("weir_link_delivered_packets_total{{link=\"{title}\",direction=\"a_to_b\"}} ");
-        let line = metrics.lines().find_map(|line| line.strip_prefix(&sample));
-        assert!(line.is_some_and(|count| count.parse::<u64>().unwrap() > 0), "{title}: {metrics}");
+        until(&format!("metrics tell packets of {title}"), || {
+            let metrics = in_netns(pairs.testbed.bottleneck(), || http(METRICS, "/metrics")).unwrap();
+            let line = metrics.lines().find_map(|line| line.strip_prefix(&sample));
+            line.is_some_and(|count| count.parse::<u64>().unwrap() > 0)
+        });
     }
     // A configuration that is refused, and one that is taken.
     pairs.write(5, "9Mbit/s");
