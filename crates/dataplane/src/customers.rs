@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use weir_config::{CustomerPlan, IpNetwork, PlansFile, PolicyConfig, RunConfig, SitePlan};
-use weir_queue::{OwnGuides, Plan, Plans, UserKey};
+use weir_queue::{EACH_USER, OwnGuides, Plan, Plans, UserKey};
 use weir_steer::Policy;
 use weir_units::Rate;
 use weir_wire::frame::{Ends, Headers, Kind, ends};
@@ -162,7 +162,7 @@ fn check(config: &RunConfig, file: &PlansFile) -> Result<(), Vec<Impossible>> {
         let word = if is_down { "down" } else { "up" };
         let rate = |customer: &CustomerPlan| if is_down { customer.down } else { customer.up };
         let Some(Planned { key, .. }) = planned(config, direction) else {
-            let remedy = || format!("`{name}.queue.discipline = \"user\"`, or leave `{word}` out");
+            let remedy = || format!("`{name}.queue.discipline = \"{EACH_USER}\"`, or leave `{word}` out");
             let problem = || format!("{name} keeps no queue for each user");
             if let Some(at) = file.customers.iter().position(|customer| rate(customer).is_some()) {
                 wrong(format!("customers.{at}.{word}"), problem(), remedy());
