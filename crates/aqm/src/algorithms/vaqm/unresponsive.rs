@@ -90,8 +90,13 @@ impl UnresponsiveFlows {
     /// Whether a flow is held, by the flows that show something.
     #[inline]
     pub fn holds(&self, flow: u32, flights: &Flights) -> bool {
-        self.limit.is_some()
-            && (self.singled.contains(flow) || (self.silent && !flights.is_heard(flow)))
+        self.limit.is_some() && self.is_meant(flow, flights)
+    }
+
+    /// Whether a flow is one of those that are held while there is a limit.
+    #[inline]
+    fn is_meant(&self, flow: u32, flights: &Flights) -> bool {
+        self.singled.contains(flow) || (self.silent && !flights.is_heard(flow))
     }
 
     /// What those that are held may send, if there are any.
@@ -121,9 +126,7 @@ impl UnresponsiveFlows {
     /// of what passes now: however many are held, they do not get more.
     fn share(&self, flights: &Flights, now: Time) -> NonZeroU32 {
         let whole = self.room().unwrap_or(flights.rate());
-        let free = flights.active(now, |flow| {
-            self.singled.contains(flow) || (self.silent && !flights.is_heard(flow))
-        });
+        let free = flights.active(now, |flow| self.is_meant(flow, flights));
         rate_of((whole / (free + 1)).max(LEAST))
     }
 
