@@ -112,8 +112,9 @@ impl<T: Copy> Shaped<T> {
         let wants = u64::from(turn.bytes) + packet.len.get();
         let is_late = wants > LEAST && wants * u64::from(active) > self.room;
         if !fits || is_late || self.packets >= PACKETS_MAX {
-            counters.admitted(Err(if is_late { Cause::SetPoint } else { Cause::Overflow }));
-            return out.discarded(&packet, item, if is_late { Cause::SetPoint } else { Cause::Overflow });
+            let cause = if is_late { Cause::SetPoint } else { Cause::Overflow };
+            counters.admitted(Err(cause));
+            return out.discarded(&packet, item, cause);
         }
         if turn.is_idle() {
             self.rounds.join(&mut self.turns, at, QUANTUM);
@@ -168,9 +169,21 @@ impl<T: Copy> Shaped<T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use weir_units::Ecn;
+
+    /// Has flows with odd numbers shaped, to a packet in a millisecond.
+    #[derive(Clone)]
+    pub(crate) struct Odd;
+
+    impl Aqm for Odd {
+        const SHAPES: bool = true;
+
+        fn shaped(&self, p: &Packet) -> Option<Rate> {
+            (p.flow % 2 == 1).then_some(Rate::from_mbps(12))
+        }
+    }
 
     fn at(us: u64) -> Time {
         Time::from_nanos(us * 1000)

@@ -260,6 +260,7 @@ impl OverAny for OneFifo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shaped::tests::Odd;
     use crate::{DROPS_PER_DEQUEUE_MAX, Hosts};
     use weir_aqm::Ecn;
     use weir_aqm::algorithms::{codel, gsp, tail_drop};
@@ -290,18 +291,6 @@ mod tests {
         assert_eq!(order, [0, 1, 2]);
         assert_eq!((q.backlog(), q.packets()), (Bytes::ZERO, 0));
         assert_eq!(q.counters().overflowed, 2);
-    }
-
-    /// Has flows with odd numbers shaped, to a packet in a millisecond.
-    #[derive(Clone)]
-    struct Odd;
-
-    impl Aqm for Odd {
-        const SHAPES: bool = true;
-
-        fn shaped(&self, p: &Packet) -> Option<Rate> {
-            (p.flow % 2 == 1).then_some(Rate::from_mbps(12))
-        }
     }
 
     #[test]

@@ -396,16 +396,10 @@ impl<A: Aqm> Guide<A> for Told {
     }
 }
 
-#[test]
-fn a_guide_of_its_own_is_told_of_its_customer_alone_at_the_rate_of_that() {
-    let params = per_user::Params { users: 4, ..per_user::Params::default() };
-    let mut q = PerUser::guided(&params, endless(), Told::default(), &setup(1000));
-    assert!(q.own_guides().is_none(), "there is no room before that for plans");
-    q.make_plans(CATCH_UP);
-    q.set_plans(&mut Plans::new(vec![Plan::default(), plan(8, 0)], &[None]));
-    *q.own_guides().unwrap() = Box::new([None, Some(Box::default())]);
+/// Three packets of each of three customers, of two flows of each, of which one leaves in a millisecond; when
+/// the queue is empty.
+fn three_of_each<A: Aqm + Clone>(q: &mut PerUser<A, u32, Told>) -> Time {
     let mut lost = |_: &Packet, _, _: Cause| panic!("there is room");
-    // Three packets each, those of customer 1 of two flows.
     for n in 0..3 {
         (0..3).for_each(|user| q.enqueue(at(0), from_host(user, 10 * user + n % 2, LEN), user, &mut lost));
     }
@@ -414,6 +408,18 @@ fn a_guide_of_its_own_is_told_of_its_customer_alone_at_the_rate_of_that() {
         let _ = q.dequeue(now, &mut lost);
         now += Duration::from_millis(1);
     }
+    now
+}
+
+#[test]
+fn a_guide_of_its_own_is_told_of_its_customer_alone_at_the_rate_of_that() {
+    let params = per_user::Params { users: 4, ..per_user::Params::default() };
+    let mut q = PerUser::guided(&params, endless(), Told::default(), &setup(1000));
+    assert!(q.own_guides().is_none(), "there is no room before that for plans");
+    q.make_plans(CATCH_UP);
+    q.set_plans(&mut Plans::new(vec![Plan::default(), plan(8, 0)], &[None]));
+    *q.own_guides().unwrap() = Box::new([None, Some(Box::default())]);
+    let now = three_of_each(&mut q);
     let own = q.own_guides().unwrap()[1].take().unwrap();
     let seen: Vec<(u64, u32, Duration)> =
         own.wholes.iter().map(|view| (view.backlog.get(), view.packets, view.delay)).collect();
@@ -425,7 +431,7 @@ fn a_guide_of_its_own_is_told_of_its_customer_alone_at_the_rate_of_that() {
     let of_all = q.guide();
     assert_eq!((of_all.wholes.len(), of_all.sent, of_all.beside, of_all.empty), (6, 6, 3, 1));
     // Who has no guide of its own any more is under that of all again.
-    q.enqueue(now, from_host(1, 10, LEN), 1, &mut lost);
+    q.enqueue(now, from_host(1, 10, LEN), 1, &mut |_: &Packet, _, _| panic!("there is room"));
     assert_eq!((q.guide().wholes.len(), q.guide().beside), (7, 3));
 }
 
@@ -437,15 +443,7 @@ fn what_passes_for_those_who_are_exempt_fills_the_link_to_the_guides() {
     let exempt = Plan { is_exempt: true, ..plan(8, 0) };
     q.set_plans(&mut Plans::new(vec![exempt, exempt, Plan::default()], &[None]));
     *q.own_guides().unwrap() = Box::new([None, Some(Box::default())]);
-    let mut lost = |_: &Packet, _, _: Cause| panic!("there is room");
-    for n in 0..3 {
-        (0..3).for_each(|user| q.enqueue(at(0), from_host(user, 10 * user + n % 2, LEN), user, &mut lost));
-    }
-    let mut now = at(0);
-    while q.packets() > 0 {
-        let _ = q.dequeue(now, &mut lost);
-        now += Duration::from_millis(1);
-    }
+    three_of_each(&mut q);
     // Nothing is decided about packets of customers 0 and 1, and all of them are counted.
     let own = q.own_guides().unwrap()[1].take().unwrap();
     assert_eq!((own.wholes.len(), own.sent, own.beside), (0, 0, 3));

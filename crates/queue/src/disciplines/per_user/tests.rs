@@ -1,4 +1,5 @@
 use super::*;
+use crate::shaped::tests::Odd;
 use weir_aqm::Ecn;
 use weir_aqm::algorithms::{codel, tail_drop, vaqm};
 use weir_aqm::{Algorithm, Visitor as EachAlgorithm};
@@ -496,18 +497,6 @@ fn queue_protection_spares_who_sends_little() {
     let order: Vec<u32> = std::iter::from_fn(|| get(&mut q, at(0))).collect();
     let last = order.iter().rposition(|item| *item == 6).unwrap();
     assert!(last < 2 * 900, "{last}: it waits in the lane");
-}
-
-/// Has flows with odd numbers shaped, to a packet in a millisecond.
-#[derive(Clone)]
-struct Odd;
-
-impl Aqm for Odd {
-    const SHAPES: bool = true;
-
-    fn shaped(&self, p: &Packet) -> Option<Rate> {
-        (p.flow % 2 == 1).then_some(Rate::from_mbps(12))
-    }
 }
 
 #[test]
