@@ -271,8 +271,7 @@ fn take_in(
     packets.len()
 }
 
-/// When the next packet may leave the link. `waits` says whether packets may have to wait for a rate of their
-/// users, or of flows that the algorithm has shaped.
+/// When the next packet may leave the link. `waits` is [`Built::waits`].
 #[inline]
 fn leaves(queue: &impl Managed<u64>, pace: &Pace, waits: bool) -> Option<Time> {
     let head = queue.head_arrived()?;
@@ -393,7 +392,7 @@ fn hand_out(
     n
 }
 
-/// Hands out what leaves and what is discarded. `waits` is that of [`leaves`].
+/// Hands out what leaves and what is discarded. `waits` is [`Built::waits`].
 fn dequeue(
     queue: &mut impl Managed<u64>,
     pace: &mut Pace,
@@ -415,6 +414,13 @@ fn dequeue(
     n + pending.take(&mut out[n..])
 }
 
+impl<B: Builds> Built<B> {
+    /// Whether packets may have to wait for a rate of their users, or of flows that the algorithm has shaped.
+    fn waits(pace: &Pace) -> bool {
+        pace.users || B::Aqm::SHAPES
+    }
+}
+
 impl<B: Builds> AnyQueue for Built<B> {
     fn enqueue(
         &mut self,
@@ -432,12 +438,12 @@ impl<B: Builds> AnyQueue for Built<B> {
         out: &mut [MaybeUninit<weir_departure>],
         pending: &mut Pending,
     ) -> usize {
-        let waits = pace.users || B::Aqm::SHAPES;
+        let waits = Self::waits(pace);
         either!(&mut self.build, queue => dequeue(queue, pace, waits, out, pending))
     }
 
     fn due(&self, pace: &Pace) -> Option<Time> {
-        either!(&self.build, queue => leaves(queue, pace, pace.users || B::Aqm::SHAPES))
+        either!(&self.build, queue => leaves(queue, pace, Self::waits(pace)))
     }
 
     fn head_arrived(&self) -> Option<Time> {
