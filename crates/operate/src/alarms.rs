@@ -5,7 +5,7 @@
 //! goes raises it once. What health and readiness tell are conditions of this list, without the time.
 
 use crate::model::{AlarmStatus, DirectionStatus, FALLEN_BACK, Health, Status};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a packet loop may tell nothing.
 const SILENT_MAX_S: f64 = 3.0;
@@ -182,9 +182,10 @@ impl Alarms {
 
     /// Forgets what is watched no more, as queues may go and be left to others; those that were raised.
     fn let_go(&mut self, found: &[Condition], status: &Status) -> Vec<AlarmStatus> {
+        let found: BTreeSet<_> = found.iter().map(|one| (one.alarm, &one.of)).collect();
         let mut cleared = Vec::new();
         self.lasting.retain(|of, lasting| {
-            let is_found = found.iter().any(|one| (one.alarm, &one.of) == (of.0, &of.1));
+            let is_found = found.contains(&(of.0, &of.1));
             if is_found || lasting.raised_s.is_none() {
                 return is_found;
             }
