@@ -8,6 +8,8 @@ use crate::problems::Problems;
 use crate::queue_config::QueueConfig;
 use crate::schema::{Check, Flat, Here, Range, absent, or, required, such, within};
 use weir_aqm::{Share, Value};
+use weir_queue::Plan;
+use weir_steer::Policy;
 use weir_units::{Bytes, Duration, Rate};
 
 section! {
@@ -39,6 +41,28 @@ section! {
         /// Whether its packets pass the algorithm by: they are neither marked nor dropped but for lack of
         /// room. A set point or policy of its own does not go with it.
         exempt: bool = or(false, Range::Any);
+    }
+}
+
+impl Terms {
+    /// The plan of a customer with these terms, at its rate and at its site, in a direction with this policy,
+    /// and its own policy there; `None` where it has none of its own.
+    pub fn plan(
+        &self,
+        rate: Option<Rate>,
+        site: Option<u32>,
+        policy: Option<&PolicyConfig>,
+    ) -> (Plan, Option<Policy>) {
+        let own = policy.and_then(|policy| self.policy.over(policy)).map(|own| own.policy());
+        let plan = Plan {
+            rate,
+            burst: self.burst,
+            site,
+            target: self.target,
+            is_exempt: self.exempt,
+            is_one_fifo: own.as_ref().is_some_and(Policy::uses_virtual_queue),
+        };
+        (plan, own)
     }
 }
 

@@ -76,7 +76,7 @@ impl QueueConfig {
 
     /// Whether it keeps a lane beside the queue of each user for those who build none.
     pub(crate) fn keeps_lanes(&self) -> bool {
-        self.settings.iter().any(|(name, value)| *name == "nqb" && *value == Value::Flag(true))
+        self.settings.contains(&("nqb", Value::Flag(true)))
     }
 
     /// Discipline and algorithm in a few words, such as `flow codel`; the algorithm alone under a plain

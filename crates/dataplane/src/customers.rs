@@ -93,15 +93,9 @@ impl PlanBook {
         let rate = |customer: &CustomerPlan| if planned.is_down { customer.down } else { customer.up };
         for customer in &file.customers {
             let number = self.customers.of[&customer.name];
-            let own = policy.and_then(|policy| customer.terms.policy.over(policy)).map(|own| own.policy());
-            customers[number as usize] = Plan {
-                rate: rate(customer),
-                burst: customer.terms.burst,
-                site: customer.site.as_ref().and_then(|site| self.sites.of.get(site).copied()),
-                target: customer.terms.target,
-                is_exempt: customer.terms.exempt,
-                is_one_fifo: own.as_ref().is_some_and(Policy::uses_virtual_queue),
-            };
+            let site = customer.site.as_ref().and_then(|site| self.sites.of.get(site).copied());
+            let (plan, own) = customer.terms.plan(rate(customer), site, policy);
+            customers[number as usize] = plan;
             policies.extend(own.map(|own| (number, own)));
             networks.extend(customer.address.iter().map(|network| (*network, number)));
             vlans.extend((!customer.vlan.is_empty()).then(|| (tags(customer.vlan.iter().copied()), number)));

@@ -77,17 +77,9 @@ fn plans(setup: &NetworkLink) -> Option<(Plans, Vec<Option<Policy>>)> {
     let (mut plans, mut policies) = (vec![Plan::default(); users], vec![None; users]);
     for customer in &setup.customers {
         let named = |name: &String| setup.sites.iter().position(|site| site.name == *name);
-        let own = setup.policy.as_ref().and_then(|policy| customer.terms.policy.over(policy));
-        let own = own.map(|own| own.policy());
-        plans[customer.group as usize] = Plan {
-            rate: customer.rate,
-            burst: customer.terms.burst,
-            site: customer.site.as_ref().and_then(named).map(|site| site as u32),
-            target: customer.terms.target,
-            is_exempt: customer.terms.exempt,
-            is_one_fifo: own.as_ref().is_some_and(Policy::uses_virtual_queue),
-        };
-        policies[customer.group as usize] = own;
+        let site = customer.site.as_ref().and_then(named).map(|site| site as u32);
+        let at = customer.group as usize;
+        (plans[at], policies[at]) = customer.terms.plan(customer.rate, site, setup.policy.as_ref());
     }
     let sites: Vec<Option<Rate>> = setup.sites.iter().map(|site| site.rate).collect();
     Some((Plans::new(plans, &sites), policies))

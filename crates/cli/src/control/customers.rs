@@ -429,8 +429,8 @@ impl weir_operate::EachPlan for InForce {
         };
         let site = customer.site.iter().map(|site| ("site".to_string(), format!("{site:?}")));
         let values = alone(customer).values().into_iter();
-        let values =
-            values.filter_map(|(key, value)| Some((key.strip_prefix("customers.0.")?.into(), value)));
+        let own_key = |key: &str| Some(key.strip_prefix(ALONE)?.strip_prefix('.')?.to_string());
+        let values = values.filter_map(|(key, value)| Some((own_key(&key)?, value)));
         let mut values: BTreeMap<String, String> = values.chain(site).collect();
         if let Some(own) = own {
             values.retain(|key, _| key == own);
