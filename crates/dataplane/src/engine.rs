@@ -17,7 +17,7 @@ use crate::sensing::{Sensing, SensingNow};
 use crate::steering::Moves;
 use crate::upkeep::Chores;
 use crate::upstream::{RttSample, UpstreamNow, note_transports};
-use crate::watch::{self, BypassWatch, LinkWatch, Links};
+use crate::watch::{self, BypassWatch, Links};
 use crate::{Error, Mode, Received, privileges};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -190,7 +190,7 @@ impl Handle {
 
     /// Whether the ports have a link.
     pub fn links(&self) -> [LinkState; 2] {
-        self.links.now()
+        [0, 1].map(|port| self.links.state(port))
     }
 
     /// How directions (0 or 1) that observe stand with the bottlenecks behind them, as told since the last
@@ -339,7 +339,6 @@ pub struct Loop {
     warnings: Vec<String>,
     /// Warnings that found no room among them.
     warnings_left_out: u64,
-    links: LinkWatch,
     bypass: BypassWatch,
     warn: Producer<String>,
     /// By the port that probes leave by.
@@ -427,7 +426,6 @@ impl Loop {
         let (warn, warned) = RingBuffer::new(WARNINGS);
         let (observed, upstream) = RingBuffer::new(OBSERVED);
         let link_clock = LinkClock::new(clock(), setup.stands_still);
-        let links = Links::default();
         let (states, stated) = RingBuffer::new(STATES);
         let (changes, changing) = mailbox();
         let told = LoopReports {
@@ -436,7 +434,7 @@ impl Loop {
             states: stated,
             changes,
             clock: link_clock.for_others(origin),
-            links: links.clone(),
+            links: ports.links().clone(),
         };
         let (mut pipes, handle) = build_pipes(&setup, mtus.map(|mtu| longest(mode, mtu)), origin, told)?;
         let observes = pipes.iter().any(|pipe| pipe.observes());
@@ -470,7 +468,6 @@ impl Loop {
             said,
             warnings,
             warnings_left_out: 0,
-            links: LinkWatch::new(links),
             bypass: BypassWatch::new(0),
             warn,
             sensing,
@@ -816,8 +813,7 @@ impl Loop {
         }
     }
 
-    /// Ends the run if an interface is gone. Says so if its link or its MTU was changed, if the kernel
-    /// forwarded, and if frames were lost before they came here.
+    /// Ends the run if an interface is gone. Says what happened to the ports, and if the kernel forwarded.
     fn look_at_ports(&mut self, now: Time) -> Result<(), Error> {
         let bypassed = self.ports.bypassed();
         if let Some(warning) = self.bypass.look(bypassed, now, self.origin, false) {
@@ -825,12 +821,6 @@ impl Loop {
         }
         let mut news = Vec::new();
         self.ports.look(now, &mut |one| news.push(one))?;
-        for index in 0..2 {
-            let interface = &self.ports.ports[index].interface;
-            if let Some(warning) = self.links.look(index, interface, now, self.origin) {
-                self.warn(warning);
-            }
-        }
         news.into_iter().for_each(|one| self.take_news(one, now));
         Ok(())
     }

@@ -73,6 +73,7 @@ pub use opening::Progress;
 pub use pipe::DirectionNow;
 pub use upkeep::{Chores, LOOK as UPKEEP_PERIOD};
 pub use upstream::{RttSample, UpstreamNow};
+pub use watch::Links;
 
 pub use ports::{FAIL_AFTER, HEADROOM_MIN, MtuChange, PortNews, Ports, PortsSetup};
 pub use reflector::{ReflectMode, Reflected, Reflector, ReflectorSetup};

@@ -15,6 +15,7 @@ use crate::opening::{Made, Opened, Opening, Progress, Watcher};
 use crate::port::{Port, Sleeper};
 use crate::together::{self, Together};
 use crate::upkeep::{Chores, Found, Upkeep, locked};
+use crate::watch::{LinkWatch, Links};
 use crate::{Error, Mode, QUEUES_MAX, Received, clock, neighbours};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -74,6 +75,7 @@ pub struct Ports {
     /// MTUs that the rings were made for, and those of now.
     mtus: Vec<u32>,
     mtus_now: Vec<u32>,
+    links: LinkWatch,
     addresses: AddressWatch,
     is_bare: bool,
     said: Vec<String>,
@@ -215,6 +217,7 @@ impl Ports {
             warnings.extend(lossy);
         }
         let sleeper = Sleeper::new(&ports);
+        let links = LinkWatch::new(interfaces.len());
         let mtus_now = mtus.clone();
         let journal = Arc::new(Mutex::new(journal));
         let kept = |((interface, guard), port): ((&Interface, &Guard), &Port)| {
@@ -247,6 +250,7 @@ impl Ports {
             mode,
             mtus,
             mtus_now,
+            links,
             addresses,
             is_bare,
             said,
@@ -360,8 +364,18 @@ impl Ports {
         self.ports.iter().map(Port::lost).sum()
     }
 
-    /// Whether all interfaces are still there. Tells what was lost before it came here, changes of MTUs, new
-    /// addresses, and what others changed underfoot; serves queues that were added.
+    /// Whether ports have a link, and what each lost, as last seen.
+    pub fn links(&self) -> &Links {
+        self.links.links()
+    }
+
+    /// Tells there from now on whether ports have a link, and what each lost.
+    pub fn tell_links(&mut self, to: Links) {
+        self.links.tell(to);
+    }
+
+    /// Whether all interfaces are still there. Tells what was lost before it came here, links that are lost and
+    /// found, changes of MTUs, new addresses, and what others changed underfoot; serves queues that were added.
     pub fn look(&mut self, now: Time, tell: &mut dyn FnMut(PortNews)) -> Result<(), Error> {
         self.take_found(tell);
         self.lacks_sockets |= self.refused.iter().flatten().any(|refused| refused.due <= now);
@@ -378,6 +392,7 @@ impl Ports {
         }
         for (number, port) in self.ports.iter_mut().enumerate() {
             port.look_for_losses(now).into_iter().for_each(|lost| tell(PortNews::Lost(lost)));
+            self.links.links().set_lost(number, port.lost());
             let interface = &mut port.interface;
             match interface.name_now() {
                 Some(called) if called.as_bytes() != interface.name.as_bytes() => {
@@ -393,6 +408,8 @@ impl Ports {
                 None if interface.exists() => {}
                 None => return Err(Error::PortGone(interface.name.clone(), Vec::new())),
             }
+            let changed = self.links.look(number, interface, now);
+            changed.into_iter().for_each(|text| tell(PortNews::Told(text)));
             // One that is going just now is missed at the next look.
             let mtu = interface.mtu().unwrap_or(self.mtus_now[number]);
             let before = std::mem::replace(&mut self.mtus_now[number], mtu);

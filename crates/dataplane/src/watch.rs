@@ -3,7 +3,7 @@
 
 use crate::interface::{Interface, LinkState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use weir_units::{Duration, Time};
 
 /// Least time between two messages about frames that the kernel forwarded, so that a host that is too slow
@@ -18,18 +18,40 @@ pub fn at(time: Time, origin: Time) -> String {
     format!("{:.1} s after the start", time.since(origin).as_secs_f64())
 }
 
-/// The links of both ports as last seen, for the loop and for whoever watches it.
-#[derive(Clone, Debug, Default)]
-pub struct Links(Arc<[AtomicU8; 2]>);
+/// What is known of a port.
+#[derive(Debug, Default)]
+struct Seen {
+    state: AtomicU8,
+    lost: AtomicU64,
+}
+
+/// Ports as last seen, for whoever watches the loop; taken to have a link until they are looked at.
+#[derive(Clone, Debug)]
+pub struct Links(Arc<[Seen]>);
 
 impl Links {
-    /// Both of them.
-    pub fn now(&self) -> [LinkState; 2] {
-        [0, 1].map(|port| LinkState::from_number(self.0[port].load(Ordering::Relaxed)))
+    /// Of so many ports.
+    pub fn new(ports: usize) -> Links {
+        Links((0..ports).map(|_| Seen::default()).collect())
     }
 
-    fn set(&self, port: usize, state: LinkState) {
-        self.0[port].store(state as u8, Ordering::Relaxed);
+    /// Whether a port has a link.
+    pub fn state(&self, port: usize) -> LinkState {
+        LinkState::from_number(self.0[port].state.load(Ordering::Relaxed))
+    }
+
+    /// Frames of a port that were lost before they came to the loop.
+    pub fn lost(&self, port: usize) -> u64 {
+        self.0[port].lost.load(Ordering::Relaxed)
+    }
+
+    /// All have a link, or none, from now on until they are looked at.
+    pub fn set_all(&self, state: LinkState) {
+        self.0.iter().for_each(|port| port.state.store(state as u8, Ordering::Relaxed));
+    }
+
+    pub(crate) fn set_lost(&self, port: usize, lost: u64) {
+        self.0[port].lost.store(lost, Ordering::Relaxed);
     }
 }
 
@@ -38,39 +60,48 @@ impl Links {
 pub struct LinkWatch {
     links: Links,
     /// When a port was last seen with a link.
-    lost_at: [Time; 2],
+    lost_at: Vec<Time>,
 }
 
 impl LinkWatch {
-    /// Both ports are taken to have a link until they are looked at.
-    pub fn new(links: Links) -> LinkWatch {
-        LinkWatch { links, lost_at: [Time::ZERO; 2] }
+    /// Of so many ports.
+    pub fn new(ports: usize) -> LinkWatch {
+        LinkWatch { links: Links::new(ports), lost_at: vec![Time::ZERO; ports] }
+    }
+
+    /// What it found.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// Writes what it finds there from now on.
+    pub fn tell(&mut self, links: Links) {
+        links.set_all(LinkState::Up);
+        self.links = links;
     }
 
     /// Looks at a port; what to say if its link changed. One that cannot be asked is about to vanish.
-    pub fn look(&mut self, port: usize, interface: &Interface, now: Time, origin: Time) -> Option<String> {
+    pub fn look(&mut self, port: usize, interface: &Interface, now: Time) -> Option<String> {
         let state = interface.link_state().ok()?;
-        let before = self.links.now()[port];
-        if state == before {
+        let before = self.links.0[port].state.swap(state as u8, Ordering::Relaxed);
+        if state as u8 == before {
             return None;
         }
-        self.links.set(port, state);
-        if before == LinkState::Up {
+        if LinkState::from_number(before) == LinkState::Up {
             self.lost_at[port] = now;
         }
-        let (name, at) = (&interface.name, at(now, origin));
+        let name = &interface.name;
         Some(match state {
             LinkState::Up => {
                 let span = now.since(self.lost_at[port]).as_secs_f64();
-                format!("{name}: the link is back, {at}; it was gone for {span:.1} s")
+                format!("{name}: the link is back; it was gone for {span:.1} s")
             }
             LinkState::NoCarrier => format!(
-                "{name}: no carrier, {at}: nothing passes until it is back. Remedy: look at the cable and at the \
-                 interface at its other end"
+                "{name}: no carrier: nothing passes until it is back. Remedy: look at the cable and at the interface at its \
+                 other end"
             ),
             LinkState::Down => format!(
-                "{name}: the interface was set down, {at}: nothing passes until it is up. Remedy: `ip link set dev \
-                 {name} up`"
+                "{name}: the interface was set down: nothing passes until it is up. Remedy: `ip link set dev {name} up`"
             ),
         })
     }

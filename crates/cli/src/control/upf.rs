@@ -10,7 +10,9 @@ use crate::sessions::SessionRow;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use weir_config::{AqmConfig, Document, UpfConfig};
-use weir_operate::{Applied, Board, DirectionStatus, Packets, Refusal, Refused, Status, UserPlaneStatus};
+use weir_operate::{
+    Applied, Board, DirectionStatus, Packets, PortStatus, Refusal, Refused, Status, UserPlaneStatus,
+};
 use weir_upf::configured::held_to;
 use weir_upf::control::Counts;
 use weir_upf::plane::HeldTo;
@@ -123,6 +125,17 @@ pub struct Told<'a> {
     pub unsent: u64,
     /// Packets that were discarded and belong to no queue, by cause.
     pub faults: Vec<(&'static str, u64)>,
+    /// How its loop stands.
+    pub looping: LoopStatus,
+}
+
+/// How a packet loop and its ports stand.
+#[derive(Default)]
+pub struct LoopStatus {
+    /// Its ports.
+    pub ports: Vec<PortStatus>,
+    /// Time in which it did not turn.
+    pub stalled_s: f64,
 }
 
 impl Watched {
@@ -136,6 +149,13 @@ impl Watched {
         };
         let before = (Instant::now(), HashMap::new());
         Watched { board: Board::default(), current: config.clone(), about, begun: Instant::now(), before }
+    }
+
+    /// Names of its ports, in the order of their numbers.
+    pub fn ports(&self) -> Vec<&str> {
+        let config = &self.current;
+        let local = config.local.as_ref().map(|local| local.port.as_str());
+        [config.n3.port.as_str(), config.n6.port.as_str()].into_iter().chain(local).collect()
     }
 
     /// Lets others ask from now on.
@@ -174,13 +194,14 @@ impl Watched {
             });
         }
         self.before = (now, bytes);
-        status.user_plane = Some(plane(rows.len(), told));
+        status.user_plane = Some(plane(rows.len(), &told));
+        (status.ports, status.stalled_s) = (told.looping.ports, told.looping.stalled_s);
         self.board.publish(status.clone());
         status
     }
 }
 
-fn plane(sessions_told: usize, told: Told<'_>) -> UserPlaneStatus {
+fn plane(sessions_told: usize, told: &Told<'_>) -> UserPlaneStatus {
     let counts = told.counts;
     let named = |all: &[(&str, u64)]| all.iter().map(|(name, n)| (name.to_string(), *n)).collect();
     UserPlaneStatus {

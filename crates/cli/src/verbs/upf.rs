@@ -3,7 +3,7 @@
 mod kept_sessions;
 mod session;
 
-use crate::control::upf::{self as control, Followed, Told, Watched};
+use crate::control::upf::{self as control, Followed, LoopStatus, Told, Watched};
 use crate::control::{Desk, Doors, Source};
 use crate::interrupt::{HangUp, interrupted};
 use crate::log::{self, Entry, Level};
@@ -21,7 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::UpfConfig;
-use weir_dataplane::{JOURNALS, Progress, privileges};
+use weir_dataplane::{JOURNALS, LinkState, Progress, privileges};
+use weir_operate::PortStatus;
 use weir_upf::configured::{pace, plane_setup};
 use weir_upf::control::Counts;
 use weir_upf::plane::{Alone, HeldTo, Pace, PlaneHandle, Remote, alone};
@@ -243,14 +244,21 @@ fn forward(
     status
 }
 
-/// What a plane tells that is no session's: what it counted, and what is to be known at once.
+/// What a plane tells that is no session's: how its loop and its ports stand, what it counted, and what is to be
+/// known at once.
 trait Tells {
+    fn loop_status(&mut self, ports: &[&str]) -> LoopStatus;
     fn faults(&mut self) -> Vec<(&'static str, u64)>;
     fn warnings(&mut self) -> Vec<String>;
     fn hold_to(&mut self, held: &[HeldTo]) -> Result<(), String>;
 }
 
 impl Tells for PlaneHandle<Alone> {
+    fn loop_status(&mut self, _: &[&str]) -> LoopStatus {
+        // There is none.
+        LoopStatus::default()
+    }
+
     fn faults(&mut self) -> Vec<(&'static str, u64)> {
         // There are no packets.
         Vec::new()
@@ -266,6 +274,17 @@ impl Tells for PlaneHandle<Alone> {
 }
 
 impl Tells for PlaneHandle<Remote> {
+    fn loop_status(&mut self, ports: &[&str]) -> LoopStatus {
+        let remote = &*self.reach();
+        let (links, stalled) = (remote.links(), remote.stalled());
+        let port = |(number, name): (usize, &&str)| PortStatus {
+            name: name.to_string(),
+            is_up: links.state(number) == LinkState::Up,
+            lost_frames: links.lost(number),
+        };
+        LoopStatus { ports: ports.iter().enumerate().map(port).collect(), stalled_s: stalled.as_secs_f64() }
+    }
+
     fn faults(&mut self) -> Vec<(&'static str, u64)> {
         PlaneHandle::faults(self)
     }
@@ -351,11 +370,13 @@ fn tell<P: Plane + Tells>(
     watched: &mut Watched,
     desk: &mut Desk,
 ) {
-    let (faults, unsent) = (server.control().plane().faults(), server.unsent());
+    let unsent = server.unsent();
     let control = server.control();
+    let (faults, looping) = (control.plane().faults(), control.plane().loop_status(&watched.ports()));
     let (sessions, tunnels) = (control.sessions().len(), control.tunnels());
     let counts = control.counts();
-    let status = watched.tell(rows, Told { sessions, delivered_bps, tunnels, counts, unsent, faults });
+    let status =
+        watched.tell(rows, Told { sessions, delivered_bps, tunnels, counts, unsent, faults, looping });
     desk.stands(&status);
 }
 

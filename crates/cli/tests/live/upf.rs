@@ -275,6 +275,38 @@ fn count(socket: &UdpSocket, most: usize) -> usize {
     (0..most).take_while(|_| socket.recv(&mut buffer).is_ok()).count()
 }
 
+/// As `weir run` tells of its own.
+#[test]
+fn ports_without_a_link_and_a_loop_that_does_not_turn_are_told() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let testbed = testbed();
+    let upf = between(&testbed, configuration("ports", "127.8.7.13", "127.8.7.14"));
+    let up = |now: &serde_json::Value| {
+        let ports = now["ports"].as_array().unwrap();
+        let is_up = |port: &serde_json::Value| (port["name"].to_string(), port["is_up"].as_bool().unwrap());
+        ports.iter().map(is_up).collect::<Vec<_>>()
+    };
+    let are = |a: bool, b: bool| {
+        let all = vec![("\"a\"".to_string(), a), ("\"b\"".to_string(), b)];
+        move |now: &serde_json::Value| up(now) == all
+    };
+    published(&upf, are(true, true));
+    exec(testbed.receiver(), "ip", &["link", "set", "dev", "rcv0", "down"]);
+    let told = published(&upf, are(true, false));
+    let watched = told["alarms"].as_array().unwrap().iter();
+    let watched = watched.filter(|one| one["alarm"] == "port_down").map(|one| one["port"].as_str().unwrap());
+    assert_eq!(watched.collect::<Vec<_>>(), ["a", "b"], "{told}");
+    exec(testbed.receiver(), "ip", &["link", "set", "dev", "rcv0", "up"]);
+    let told = published(&upf, are(true, true));
+    let stalled_s = |told: &serde_json::Value| told["stalled_s"].as_f64().unwrap();
+    // SAFETY: no pointers are involved; the process is our child, which was not waited for.
+    let signal = |number| assert_eq!(unsafe { libc::kill(upf.child.id() as i32, number) }, 0);
+    signal(libc::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(200));
+    signal(libc::SIGCONT);
+    published(&upf, |now| stalled_s(now) > stalled_s(&told) + 0.15);
+}
+
 #[test]
 fn packets_of_all_queues_pass_both_ways() {
     let Some(_turn) = turn_beside_others() else { return };

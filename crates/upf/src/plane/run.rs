@@ -8,10 +8,10 @@ use super::setup::PlaneSetup;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weir_dataplane::{
-    Error, FAIL_AFTER, Frame, HEADROOM_MIN, Mode, PortNews, Ports, PortsSetup, Progress, Received, clock,
-    privileges,
+    Error, FAIL_AFTER, Frame, HEADROOM_MIN, LinkState, Links, Mode, PortNews, Ports, PortsSetup, Progress,
+    Received, clock, privileges,
 };
 use weir_units::{Duration, Time};
 
@@ -29,6 +29,8 @@ const PRESENCE: Duration = Duration::from_millis(200);
 const REOPEN: Duration = Duration::from_millis(500);
 /// Longest sleep of a loop that sleeps: the heart must beat meanwhile.
 const SLEEP_MAX: Duration = Duration::from_millis(10);
+/// A turn that begins later than it was meant to by so much counts as a stall.
+const STALL: Duration = Duration::from_millis(1);
 /// How often whoever asks looks for the answer before giving the processor away.
 const SPINS: u32 = 200;
 
@@ -97,6 +99,15 @@ impl Bell {
     }
 }
 
+/// What the loop tells without being asked.
+#[derive(Clone)]
+struct Told {
+    /// Whether ports have a link: none while they do not work.
+    links: Links,
+    /// Time in which the loop was meant to turn and did not, in ns.
+    stalled: Arc<AtomicU64>,
+}
+
 /// A packet loop, ready to run.
 pub struct PlaneLoop {
     plane: UserPlane,
@@ -110,6 +121,7 @@ pub struct PlaneLoop {
     events: Producer<PlaneEvent>,
     warnings: Producer<String>,
     bell: Arc<Bell>,
+    told: Told,
     busy: bool,
 }
 
@@ -120,12 +132,23 @@ pub struct Remote {
     events: Consumer<PlaneEvent>,
     warnings: Consumer<String>,
     bell: Arc<Bell>,
+    told: Told,
 }
 
 impl Remote {
     /// What happened to the ports since the last call and is to be known, oldest first.
     pub fn warnings(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.warnings.pop().ok()).collect()
+    }
+
+    /// Whether ports have a link, and what each lost.
+    pub fn links(&self) -> &Links {
+        &self.told.links
+    }
+
+    /// Time in which the loop was meant to turn and did not, in stalls of more than a millisecond.
+    pub fn stalled(&self) -> Duration {
+        Duration::from_nanos(self.told.stalled.load(Ordering::Relaxed))
     }
 }
 
@@ -158,7 +181,9 @@ pub fn open_while(
     // First, as it takes long, and nobody forwards while ports are taken over.
     let cards = vec![PortInterface::default(); count];
     let mut plane = UserPlane::new(setup.clone(), &cards, clock()).map_err(Error::Refused)?;
-    let ports = Ports::open_while(&ports_setup, watcher)?;
+    let mut ports = Ports::open_while(&ports_setup, watcher)?;
+    let told = Told { links: Links::new(count), stalled: Arc::default() };
+    ports.tell_links(told.links.clone());
     set_cards(&mut plane, &ports, count)?;
     // From now on they are opened again where they fail.
     let ports_setup = PortsSetup { takeover: false, ..ports_setup };
@@ -177,9 +202,10 @@ pub fn open_while(
         events,
         warnings,
         bell: bell.clone(),
+        told: told.clone(),
         busy,
     };
-    let remote = Remote { asked: ask, answers: answered, events: happened, warnings: warned, bell };
+    let remote = Remote { asked: ask, answers: answered, events: happened, warnings: warned, bell, told };
     Ok((looping, PlaneHandle::new(setup, remote)))
 }
 
@@ -222,6 +248,7 @@ impl PlaneLoop {
                 Ok(end) => break end,
                 Err(error) => error,
             };
+            self.told.links.set_all(LinkState::Down);
             let left = ports.close();
             // Frames that wait lie in memory that goes with the ports.
             self.plane.forget_frames();
@@ -265,7 +292,8 @@ impl PlaneLoop {
     }
 
     fn try_reopen(&mut self) -> Result<Ports, Error> {
-        let ports = Ports::open(&self.setup)?;
+        let mut ports = Ports::open(&self.setup)?;
+        ports.tell_links(self.told.links.clone());
         set_cards(&mut self.plane, &ports, self.count)?;
         Ok(ports)
     }
@@ -274,9 +302,15 @@ impl PlaneLoop {
         let mut batch: Vec<Received> = Vec::with_capacity(BATCH);
         let mut presence_due = clock();
         let mut last = clock();
+        let mut due = last;
         ports.poll_drivers_if_deferred();
         while !stop.load(Ordering::Relaxed) {
             let now = clock();
+            let late = now.since(due);
+            if late > STALL {
+                self.told.stalled.fetch_add(late.as_nanos(), Ordering::Relaxed);
+            }
+            due = now;
             ports.beat(now);
             let mut worked = self.obey(now, ports);
             for port in 0..self.count {
@@ -318,7 +352,7 @@ impl PlaneLoop {
                 })?;
             }
             if !worked && !self.busy {
-                self.rest(last, ports);
+                due = self.rest(last, ports);
             }
         }
         Ok(End::Told)
@@ -341,10 +375,13 @@ impl PlaneLoop {
         any
     }
 
-    fn rest(&mut self, now: Time, ports: &mut Ports) {
+    /// Sleeps until something happens; when it was to wake at the latest.
+    fn rest(&mut self, now: Time, ports: &mut Ports) -> Time {
         let sleep = self.plane.next_event(now).since(now).min(SLEEP_MAX);
+        let slept = clock();
         ports.wait(Some(self.bell.0.as_raw_fd()), sleep);
         self.bell.quiet();
+        slept + sleep
     }
 }
 
