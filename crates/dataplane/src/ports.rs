@@ -374,8 +374,9 @@ impl Ports {
         self.links.tell(to);
     }
 
-    /// Whether all interfaces are still there. Tells what was lost before it came here, links that are lost and
-    /// found, changes of MTUs, new addresses, and what others changed underfoot; serves queues that were added.
+    /// Whether all interfaces are still there. Tells what was lost before it came here, links that are lost
+    /// and found, changes of MTUs, new addresses, and what others changed underfoot; serves queues that were
+    /// added.
     pub fn look(&mut self, now: Time, tell: &mut dyn FnMut(PortNews)) -> Result<(), Error> {
         self.take_found(tell);
         self.lacks_sockets |= self.refused.iter().flatten().any(|refused| refused.due <= now);

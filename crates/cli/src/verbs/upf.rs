@@ -244,8 +244,8 @@ fn forward(
     status
 }
 
-/// What a plane tells that is no session's: how its loop and its ports stand, what it counted, and what is to be
-/// known at once.
+/// What a plane tells that is no session's: how its loop and its ports stand, what it counted, and what is to
+/// be known at once.
 trait Tells {
     fn loop_status(&mut self, ports: &[&str]) -> LoopStatus;
     fn faults(&mut self) -> Vec<(&'static str, u64)>;
