@@ -358,38 +358,59 @@ fn tell(results: &[Told], is_only_checked: bool, output: &Output) {
 }
 
 fn get(mut found: Vec<Running>, keys: &[String], output: &Output) -> Done {
-    let mut all = Vec::new();
-    let mut texts = Vec::new();
+    let (mut all, mut texts, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let (is_only, asks_for_all) = (found.len() == 1, keys.is_empty());
     for one in &mut found {
         let configuration: Configuration =
             one.client.ask("GET", "/v1/config", None::<&()>).map_err(|error| unreachable(&error))?;
-        let of_plans =
-            |key: &&String| key.starts_with(CUSTOMERS) || key.as_str() == &CUSTOMERS[..CUSTOMERS.len() - 1];
-        let (plans, keys): (Vec<&String>, Vec<&String>) = keys.iter().partition(of_plans);
-        let mut values = if plans.is_empty() || !keys.is_empty() {
-            picked(&configuration, &keys)?
-        } else {
-            BTreeMap::new()
+        let mut told = json!({
+            "link": one.status.title, "pid": one.status.pid, "file": configuration.file,
+        });
+        let text = match values(one, &configuration, keys) {
+            Ok(values) => {
+                let lines: Vec<String> =
+                    values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+                told["values"] = json!(values);
+                if asks_for_all { configuration.toml.clone() } else { lines.join("\n") }
+            }
+            // Another of several may have what this one has not.
+            Err(Failure::Input(why)) if !is_only => {
+                without.push(format!("{} (process {}): {why}", one.status.title, one.status.pid));
+                told["error"] = json!(why);
+                format!("# {}", why.replace('\n', "\n# "))
+            }
+            Err(failure) => return Err(failure),
         };
-        for key in plans {
-            let path = format!("/v1/plans?key={}", escaped(key));
-            let found: PlanFound =
-                one.client.ask("GET", &path, None::<&()>).map_err(|error| match error {
-                    client::Failure::Refused(..) => Failure::Input(error.to_string()),
-                    client::Failure::Unreachable(_) => unreachable(&error),
-                })?;
-            values.extend(found.values);
-        }
-        let lines: Vec<String> = values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-        let text = if asks_for_all { configuration.toml.clone() } else { lines.join("\n") };
         texts.push(if is_only { text } else { format!("# {}\n{text}", one.status.title) });
-        all.push(json!({
-            "link": one.status.title, "pid": one.status.pid, "file": configuration.file, "values": values,
-        }));
+        all.push(told);
+    }
+    if without.len() == found.len() {
+        return Err(Failure::Input(without.join("\n")));
     }
     output.result(&json!({ "links": all }), || texts.join("\n"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The values of keys in force in a program, or of all.
+fn values(
+    one: &mut Running,
+    configuration: &Configuration,
+    keys: &[String],
+) -> Result<BTreeMap<String, String>, Failure> {
+    let of_plans =
+        |key: &&String| key.starts_with(CUSTOMERS) || key.as_str() == &CUSTOMERS[..CUSTOMERS.len() - 1];
+    let (plans, keys): (Vec<&String>, Vec<&String>) = keys.iter().partition(of_plans);
+    let mut values =
+        if plans.is_empty() || !keys.is_empty() { picked(configuration, &keys)? } else { BTreeMap::new() };
+    for key in plans {
+        let path = format!("/v1/plans?key={}", escaped(key));
+        let found: PlanFound = one.client.ask("GET", &path, None::<&()>).map_err(|error| match error {
+            client::Failure::Refused(..) => Failure::Input(error.to_string()),
+            client::Failure::Unreachable(_) => unreachable(&error),
+        })?;
+        values.extend(found.values);
+    }
+    Ok(values)
 }
 
 /// The values of keys, and of all keys in tables that are named.

@@ -275,6 +275,32 @@ fn count(socket: &UdpSocket, most: usize) -> usize {
     (0..most).take_while(|_| socket.recv(&mut buffer).is_ok()).count()
 }
 
+#[test]
+fn of_several_programs_those_that_have_a_key_tell_its_value() {
+    let addresses = [("127.8.7.15", "127.8.7.16"), ("127.8.7.17", "127.8.7.18")];
+    let more = ["flow = { aqm = { name = \"gsp\" }, policy = { target_max = \"20ms\" } }\n", ""];
+    let all = [0, 1].map(|one: usize| {
+        let file =
+            configuration_with(&format!("several-{one}"), addresses[one].0, addresses[one].1, more[one]);
+        Upf::start(Command::new(WEIR), file, &["--control-only"])
+    });
+    let other = all[1].child.id().to_string();
+    let get = |key: &str| ctl(all[0].child.id(), &["--link", &other, "get", key]);
+    let (status, told) = get("flow.policy.target_max");
+    assert_eq!(status, 0, "{told}");
+    let links = told["links"].as_array().unwrap();
+    let of = |upf: &Upf| links.iter().find(|link| link["pid"] == upf.child.id()).unwrap();
+    assert_eq!(of(&all[0])["values"]["flow.policy.target_max"], "\"20ms\"", "{told}");
+    assert!(of(&all[1])["error"].as_str().unwrap().contains("has no value"), "{told}");
+    // What none has is an error that names each.
+    let (status, told) = get("flow.policy.target_maximum");
+    let error = told["error"].as_str().unwrap();
+    assert!(
+        status == 2 && all.iter().all(|upf| error.contains(&format!("process {}", upf.child.id()))),
+        "{told}"
+    );
+}
+
 /// As `weir run` tells of its own.
 #[test]
 fn ports_without_a_link_and_a_loop_that_does_not_turn_are_told() {
