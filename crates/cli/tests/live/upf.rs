@@ -532,7 +532,10 @@ fn sessions_by_hand_are_added_changed_listed_and_ended() {
     // The same name, and the address of the same user.
     let (status, told, _) = ask(&[&["add", "phone"], &phone[..]].concat());
     assert!(status == 2 && told.to_string().contains("is there already"), "{told}");
-    let (status, told, _) = ask(&[&["add", "other"], &phone[..]].concat());
+    // The same tunnel: its base station would not know whose packets come.
+    let (status, told, _) = ask(&[&["add", "other", "--ue", "10.45.0.8"], &phone[2..]].concat());
+    assert!(status == 2 && told.to_string().contains("0x99 at 192.0.2.9 is that of session"), "{told}");
+    let (status, told, _) = ask(&[&["add", "other"], &phone[..4], &["--teid", "0x98"]].concat());
     assert!(status == 1 && told.to_string().contains("cause 73, rule creation"), "{told}");
     assert!(told.to_string().contains("UE IP Address"), "{told}");
     // A file adds several; what is wrong in it is told before anything is asked.
@@ -562,6 +565,8 @@ fn sessions_by_hand_are_added_changed_listed_and_ended() {
     assert!(status == 2 && told.to_string().contains("sessions.0.ambr_down"), "{told}");
     let (status, told, _) = ask(&["change", "phoen", "--teid", "5"]);
     assert!(status == 2 && told.to_string().contains("did you mean \\\"phone\\\"?"), "{told}");
+    let (status, told, _) = ask(&["change", "phone", "--teid", "2"]);
+    assert!(status == 2 && told.to_string().contains("is that of session \\\"b\\\""), "{told}");
     let (status, told, _) = ask(&["delete", "phone", "a"]);
     assert!(status == 0 && told["sessions"][0]["bytes_up"] == 0, "{told}");
     assert_eq!(ask(&["list"]).1["sessions"].as_array().unwrap().len(), 1);

@@ -326,6 +326,28 @@ fn named(session: &SessionConfig, error: client::Error) -> Failure {
     Failure::Failed(format!("session {:?}: {}", session.name, explained(error).text()))
 }
 
+/// Tunnels that a session sends into, each with its key.
+fn sends_into(session: &SessionConfig) -> impl Iterator<Item = (&'static str, IpAddr, u32)> {
+    let bearers = session.flows.iter().filter_map(|flow| flow.teid);
+    let station = [session.teid].into_iter().chain(bearers).map(|teid| ("teid", session.station, teid));
+    station.chain(session.core.zip(session.core_teid).map(|(core, teid)| ("core_teid", core, teid)))
+}
+
+/// No two sessions send into one tunnel: whoever is at its other end could not tell their packets apart.
+fn apart(session: &SessionConfig, others: impl Iterator<Item = SessionConfig>) -> Result<(), Failure> {
+    for other in others {
+        let is_its = |at: &(_, IpAddr, u32)| sends_into(&other).any(|its| (its.1, its.2) == (at.1, at.2));
+        if let Some((key, address, teid)) = sends_into(session).find(is_its) {
+            return Err(Failure::Input(format!(
+                "session {:?}: key `{key}`: the tunnel {teid:#x} at {address} is that of session {:?}. Remedy: give it the \
+                 tunnel that its own base station, or core, has for it; if the other one has ended, `delete` that first",
+                session.name, other.name
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn add(
     peer: &Peer,
     wanted: Vec<SessionConfig>,
@@ -344,6 +366,8 @@ fn add(
             );
             return Err(Failure::Input(told));
         }
+        let others = kept.sessions.iter().map(KeptSession::config);
+        apart(&session, others.chain(all.iter().map(|(_, other)| SessionConfig::clone(other))))?;
         let rules = rules(kept.number(), &session, &[]);
         all.push((rules.map_err(|told| wrong(&session, told))?, session));
     }
@@ -488,6 +512,7 @@ fn change(peer: &Peer, session: &str, keys: &Keys, remove: &[u32], output: &Outp
         let told = format!("session {:?} is there already. Remedy: give it another name", new.name);
         return Err(Failure::Input(told));
     }
+    apart(&new, kept.sessions.iter().filter(|other| other.seid != before.seid).map(KeptSession::config))?;
     if new.station.is_ipv4() != old.station.is_ipv4() {
         let told = "a handover to a base station of another version of IP takes another tunnel here. Remedy: delete the \
                     session and add it anew";
