@@ -9,6 +9,7 @@
 use crate::interface::{Interface, OFFLOADS, Offload};
 use crate::{Error, guard, namespace};
 use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -143,7 +144,7 @@ impl Journal {
             let mut content = match found {
                 Ok(content) => content,
                 Err(odd) => {
-                    taken.said.push(odd);
+                    taken.said.push(odd.to_string());
                     continue;
                 }
             };
@@ -438,6 +439,41 @@ impl Content {
     }
 }
 
+/// What came of looking for what killed runs left, in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PutBack {
+    /// It was put back, or removed.
+    Done(String),
+    /// It could not be.
+    Failed(String),
+    /// It is none of ours, or was changed by others meanwhile.
+    LeftAlone(String),
+}
+
+impl PutBack {
+    /// In words.
+    pub fn text(&self) -> &str {
+        let (PutBack::Done(text) | PutBack::Failed(text) | PutBack::LeftAlone(text)) = self;
+        text
+    }
+
+    /// The same with the place where it was.
+    fn within(self, place: &dyn Display) -> PutBack {
+        let placed = |text: String| format!("in {place}: {text}");
+        match self {
+            PutBack::Done(text) => PutBack::Done(placed(text)),
+            PutBack::Failed(text) => PutBack::Failed(placed(text)),
+            PutBack::LeftAlone(text) => PutBack::LeftAlone(placed(text)),
+        }
+    }
+}
+
+impl Display for PutBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
 /// What came of putting a change back, in words.
 enum Undone {
     /// It went with the interface.
@@ -583,14 +619,14 @@ pub fn rewritten(text: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// The journals of runs in any network namespace; an error for what is no journal.
-fn journals() -> Vec<(PathBuf, Result<Content, String>)> {
+fn journals() -> Vec<(PathBuf, Result<Content, PutBack>)> {
     let folder = PathBuf::from(JOURNALS);
     let entries = match fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Vec::new(),
         Err(e) => {
             let odd = format!("{JOURNALS}: NOT looked into: {e}. Remedy: ask as root");
-            return vec![(folder, Err(odd))];
+            return vec![(folder, Err(PutBack::Failed(odd)))];
         }
     };
     // Other files there, as those of `weir upf session`, begin with a word.
@@ -602,7 +638,7 @@ fn journals() -> Vec<(PathBuf, Result<Content, String>)> {
         |path: &PathBuf| path.extension().is_some_and(|x| x == "json") && begins_with_number(path);
     let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(is_journal).collect();
     paths.sort();
-    paths.into_iter().map(|path| (path.clone(), read(&path))).collect()
+    paths.into_iter().map(|path| (path.clone(), read(&path).map_err(PutBack::LeftAlone))).collect()
 }
 
 /// The process that has an interface of this network namespace for a port, if one does: what it forwards
@@ -615,16 +651,17 @@ pub fn user_of(interface: u32) -> Option<u32> {
 }
 
 /// Those of runs that are gone.
-fn of_killed_runs() -> Vec<(PathBuf, Result<Content, String>)> {
-    let is_gone = |path: &Path, found: &Result<Content, String>| {
+fn of_killed_runs() -> Vec<(PathBuf, Result<Content, PutBack>)> {
+    let is_gone = |path: &Path, found: &Result<Content, PutBack>| {
         found.as_ref().map_or(true, |content| !is_alive(path, content))
     };
     journals().into_iter().filter(|(path, found)| is_gone(path, found)).collect()
 }
 
-/// Undoes what the run did, and removes its journal if nothing is left of it; says in words what it did.
-fn undo(path: &Path, mut content: Content) -> Vec<String> {
-    let said = content.restore().into_iter().map(|line| line.unwrap_or_else(|e| e)).collect();
+/// Undoes what the run did, and removes its journal if nothing is left of it; says what it did.
+fn undo(path: &Path, mut content: Content) -> Vec<PutBack> {
+    let said = content.restore().into_iter();
+    let said = said.map(|line| line.map_or_else(PutBack::Failed, PutBack::Done)).collect();
     // What the system refuses now is tried again by whoever comes next.
     if content.records.is_empty() {
         let _ = fs::remove_file(path);
@@ -632,8 +669,8 @@ fn undo(path: &Path, mut content: Content) -> Vec<String> {
     said
 }
 
-/// Undoes what runs left that were killed, in this network namespace; says in words what it did.
-fn restore_stale() -> Vec<String> {
+/// Undoes what runs left that were killed, in this network namespace; says what it did.
+fn restore_stale() -> Vec<PutBack> {
     let mut said = Vec::new();
     for (path, found) in of_killed_runs() {
         match found {
@@ -645,9 +682,8 @@ fn restore_stale() -> Vec<String> {
     said
 }
 
-/// Undoes what runs left that were killed, in every network namespace that can be entered; says in words what
-/// it did, with "NOT" what it could not, and with "left alone" what is no journal.
-pub fn restore_everywhere() -> Vec<String> {
+/// Undoes what runs left that were killed, in every network namespace that can be entered; says what it did.
+pub fn restore_everywhere() -> Vec<PutBack> {
     let mut said = restore_stale();
     for (path, content) in of_killed_runs().into_iter().filter_map(|(path, found)| Some((path, found.ok()?)))
     {
@@ -658,32 +694,33 @@ pub fn restore_everywhere() -> Vec<String> {
         let undo = || if content.is_here() { Some(undo(&path, content)) } else { None };
         let name = file.display();
         match namespace::inside(&file, undo) {
-            Ok(Some(lines)) => said.extend(lines.iter().map(|line| format!("in {name}: {line}"))),
+            Ok(Some(lines)) => said.extend(lines.into_iter().map(|line| line.within(&name))),
             // A later namespace has got its number.
             Ok(None) => said.push(forget(&path)),
-            Err(e) => said.push(format!(
+            Err(e) => said.push(PutBack::Failed(format!(
                 "{}: NOT undone: cannot enter {name}: {e}. Remedy: `nsenter --net={name} weir doctor --clean` as root",
                 path.display()
-            )),
+            ))),
         }
     }
     said
 }
 
 /// Removes a journal whose changes went with their network namespace; says so.
-fn forget(path: &Path) -> String {
+fn forget(path: &Path) -> PutBack {
     match fs::remove_file(path) {
-        Ok(()) => {
-            format!("{}: removed; no name and no process leads to its network namespace", path.display())
-        }
-        Err(e) => format!("{}: NOT removed: {e}", path.display()),
+        Ok(()) => PutBack::Done(format!(
+            "{}: removed; no name and no process leads to its network namespace",
+            path.display()
+        )),
+        Err(e) => PutBack::Failed(format!("{}: NOT removed: {e}", path.display())),
     }
 }
 
 /// What [`restore_everywhere`] would undo, or say that it is no journal, in words.
 pub fn stale_journals() -> Vec<String> {
-    let describe = |(path, found): (PathBuf, Result<Content, String>)| match found {
-        Err(odd) => odd,
+    let describe = |(path, found): (PathBuf, Result<Content, PutBack>)| match found {
+        Err(odd) => odd.to_string(),
         Ok(content) if content.is_here() => format!("journal {}", path.display()),
         Ok(content) => match namespace::file_of(content.netns) {
             Some(file) => format!("journal {} of the network namespace {}", path.display(), file.display()),

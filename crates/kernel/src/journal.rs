@@ -13,6 +13,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use weir_dataplane::PutBack;
 use weir_tc::{Handle, Message, Options, Subject};
 use weir_units::Rate;
 
@@ -317,7 +318,7 @@ fn last_two(all: &[u64]) -> impl Iterator<Item = u64> + '_ {
 }
 
 /// Puts one queue back, and says in words what was done, or why not; whether nothing is left to do.
-fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<String>) -> bool {
+fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<PutBack>) -> bool {
     if let Some((interface, clsact, queue)) = entry.egress {
         // The number may be that of another interface by now, or the interface have another name.
         let has_program = program::attached(interface).is_some();
@@ -337,9 +338,11 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<String>) -> b
         let removed = if has_queue { qdisc::remove(kernel, interface) } else { Ok(()) };
         let done = removed.map_err(|e| e.to_string()).and(program::detach(kernel, interface, clsact));
         match &done {
-            Ok(()) if has_program || has_queue => said.push(format!("{}: took the {what} off", entry.name)),
+            Ok(()) if has_program || has_queue => {
+                said.push(PutBack::Done(format!("{}: took the {what} off", entry.name)));
+            }
             Ok(()) => {}
-            Err(e) => said.push(format!("{}: NOT taken the {what} off: {e}", entry.name)),
+            Err(e) => said.push(PutBack::Failed(format!("{}: NOT taken the {what} off: {e}", entry.name))),
         }
         return done.is_ok();
     }
@@ -361,8 +364,8 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<String>) -> b
         let done = kernel.change(order);
         is_done &= done.is_ok();
         said.push(match done {
-            Ok(()) => format!("{label}: put its {what} back"),
-            Err(e) => format!("{label}: NOT put its {what} back: {e}"),
+            Ok(()) => PutBack::Done(format!("{label}: put its {what} back")),
+            Err(e) => PutBack::Failed(format!("{label}: NOT put its {what} back: {e}")),
         });
     };
     let mut foreign = Vec::new();
@@ -389,28 +392,29 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<String>) -> b
             _ => foreign.push("rate"),
         }
     }
-    said.extend(
-        foreign
-            .iter()
-            .map(|what| format!("{label}: somebody else changed its {what} meanwhile; it is left as it is")),
-    );
+    said.extend(foreign.iter().map(|what| {
+        let told = format!("{label}: somebody else changed its {what} meanwhile; it is left as it is");
+        PutBack::LeftAlone(told)
+    }));
     is_done
 }
 
-/// Puts back what processes left that are dead; says in words what was done. Journals of other network
-/// namespaces stay, and those of which something could not be put back, for the next try. What could not be
-/// done is told with "NOT", and with "left alone" what is no journal.
-pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<String> {
+/// Puts back what processes left that are dead; says what was done. Journals of other network namespaces
+/// stay, and those of which something could not be put back, for the next try.
+pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<PutBack> {
     let mut said = Vec::new();
     match fs::read_dir(folder) {
         Ok(_) => {}
         Err(e) if e.kind() == io::ErrorKind::NotFound => return said,
-        Err(e) => return vec![format!("{}: NOT looked into: {e}. Remedy: ask as root", folder.display())],
+        Err(e) => {
+            let told = format!("{}: NOT looked into: {e}. Remedy: ask as root", folder.display());
+            return vec![PutBack::Failed(told)];
+        }
     }
     // Who starts meanwhile would have taken off what it attached.
     let _starting = match starting(folder) {
         Ok(lock) => lock,
-        Err(e) => return vec![format!("NOT put back: {e}")],
+        Err(e) => return vec![PutBack::Failed(format!("NOT put back: {e}"))],
     };
     let Ok(all) = fs::read_dir(folder) else { return said };
     let mut paths: Vec<PathBuf> = all.flatten().map(|entry| entry.path()).collect();
@@ -423,13 +427,14 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<String> {
             // Somebody lives, or somebody else puts it back.
             Err(TryLockError::WouldBlock) => continue,
             Err(TryLockError::Error(e)) => {
-                said.push(format!("{}: NOT put back: {e}", path.display()));
+                said.push(PutBack::Failed(format!("{}: NOT put back: {e}", path.display())));
                 continue;
             }
         }
         let mut text = String::new();
         if file.metadata().is_ok_and(|m| m.len() > READ_MAX) || (&file).read_to_string(&mut text).is_err() {
-            said.push(format!("{}: not a journal; left alone. Remedy: remove it", path.display()));
+            let told = format!("{}: not a journal; left alone. Remedy: remove it", path.display());
+            said.push(PutBack::LeftAlone(told));
             continue;
         }
         let Some((_, entries)) = read(&text) else { continue };
@@ -503,13 +508,15 @@ pub fn left_behind(folder: &Path) -> Vec<String> {
     dead(folder).into_iter().map(told).collect()
 }
 
-/// Removes the journals of dead processes whose network namespace is gone, and its queues with it; says in
-/// words which.
-pub fn remove_vanished(folder: &Path) -> Vec<String> {
+/// Removes the journals of dead processes whose network namespace is gone, and its queues with it; says
+/// which.
+pub fn remove_vanished(folder: &Path) -> Vec<PutBack> {
     let vanished = dead(folder).into_iter().filter(|one| one.netns != namespace() && is_gone(one.netns));
     let told = |Dead { path, pid, netns, .. }: Dead| match fs::remove_file(&path) {
-        Ok(()) => format!("removed the record of process {pid}: network namespace {netns} is gone"),
-        Err(e) => format!("NOT removed {}: {e}", path.display()),
+        Ok(()) => {
+            PutBack::Done(format!("removed the record of process {pid}: network namespace {netns} is gone"))
+        }
+        Err(e) => PutBack::Failed(format!("NOT removed {}: {e}", path.display())),
     };
     vanished.map(told).collect()
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::path::Path;
 use weir_config::{Document, SteerConfig};
+use weir_dataplane::PutBack;
 use weir_kernel::*;
 use weir_tc::*;
 use weir_units::{Duration, Rate, Time};
@@ -334,7 +335,7 @@ fn a_killed_run_is_undone_by_the_next_one_unless_somebody_else_came() {
         worked(&mut steerer, &mut memory, 1..60, 900);
         assert_ne!(target(&mut memory), found);
         // While it lives nobody touches what it does.
-        assert_eq!(restore_dead(folder.path(), &mut memory), Vec::<String>::new());
+        assert_eq!(restore_dead(folder.path(), &mut memory), Vec::new());
         // A kill runs nothing; the lock goes with the process.
         drop(steerer);
         if foreign {
@@ -343,11 +344,11 @@ fn a_killed_run_is_undone_by_the_next_one_unless_somebody_else_came() {
         }
         let said = restore_dead(folder.path(), &mut memory);
         let words = if foreign { "somebody else changed its target" } else { "put its target back" };
-        assert!(said.len() == 1 && said[0].contains(words), "{said:?}");
+        assert!(said.len() == 1 && said[0].text().contains(words), "{said:?}");
         let want = if foreign { Duration::from_micros(777) } else { found };
         assert_eq!(target(&mut memory), want);
         assert_eq!(journals(folder.path()), 0);
-        assert_eq!(restore_dead(folder.path(), &mut memory), Vec::<String>::new());
+        assert_eq!(restore_dead(folder.path(), &mut memory), Vec::new());
     }
 }
 
@@ -583,7 +584,7 @@ fn a_shaper_that_was_given_back_is_left_to_others() {
         if dies {
             drop(steerer);
             let said = restore_dead(folder.path(), &mut memory);
-            assert!(said.iter().all(|line| !line.contains("shaper")), "{said:?}");
+            assert!(said.iter().all(|line| !line.text().contains("shaper")), "{said:?}");
         } else {
             assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
         }
@@ -798,9 +799,10 @@ fn the_record_of_a_namespace_that_is_gone_is_told_and_removed() {
     }
     assert!(told.iter().any(|line| line.contains("a network namespace that is gone (7)")), "{told:?}");
     let said = remove_vanished(folder.path());
-    assert_eq!(said, ["removed the record of process 4000001: network namespace 7 is gone"]);
+    let told = "removed the record of process 4000001: network namespace 7 is gone";
+    assert_eq!(said, [PutBack::Done(told.into())]);
     assert!(!gone.exists() && here.exists() && not_ours.exists());
-    assert_eq!(remove_vanished(folder.path()), Vec::<String>::new());
+    assert_eq!(remove_vanished(folder.path()), Vec::new());
 }
 
 /// A kernel that has these kinds of disciplines, of which some want more than their name.

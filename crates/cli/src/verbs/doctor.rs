@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use weir_config::{Buffer, Channel, LinkConfig};
 use weir_dataplane::privileges::{self, Rehearsed};
-use weir_dataplane::{DirectionSetup, JOURNALS, Loop, Mode, PortSurvey, Setup};
+use weir_dataplane::{DirectionSetup, JOURNALS, Loop, Mode, PortSurvey, PutBack, Setup};
 use weir_kernel::Steerable;
 use weir_lab::host::{self, Check};
 use weir_lab::{Testbed, TestbedConfig, in_netns, netns};
@@ -136,24 +136,21 @@ struct Cleaning {
     cleaned: Vec<String>,
     /// What could not be done.
     not_cleaned: Vec<String>,
-    /// What lies there and is nothing of Weir's.
+    /// What lies there and is nothing of Weir's, or was changed by others meanwhile.
     left_alone: Vec<String>,
 }
 
 impl Cleaning {
-    /// Of lines by those who look for it, who write "NOT" where they could not, and "left alone" of what is
-    /// none of theirs.
-    fn of(lines: Vec<String>) -> Cleaning {
-        let mut all = Cleaning::default();
-        for line in lines {
-            let list = match () {
-                () if line.contains("NOT ") => &mut all.not_cleaned,
-                () if line.contains("; left alone") => &mut all.left_alone,
-                () => &mut all.cleaned,
-            };
-            list.push(line);
+    fn of(all: Vec<PutBack>) -> Cleaning {
+        let mut cleaning = Cleaning::default();
+        for one in all {
+            match one {
+                PutBack::Done(line) => cleaning.cleaned.push(line),
+                PutBack::Failed(line) => cleaning.not_cleaned.push(line),
+                PutBack::LeftAlone(line) => cleaning.left_alone.push(line),
+            }
         }
-        all
+        cleaning
     }
 
     fn is_whole(&self) -> bool {
@@ -543,9 +540,9 @@ fn clean() -> Cleaning {
             } else {
                 format!(", ended its processes {:?}", r.processes)
             };
-            format!("removed namespace {}{ended}", r.name)
+            PutBack::Done(format!("removed namespace {}{ended}", r.name))
         })),
-        Err(e) => said.push(format!("NOT cleaned: {e}")),
+        Err(e) => said.push(PutBack::Failed(format!("NOT cleaned: {e}"))),
     }
     Cleaning::of(said)
 }
@@ -687,20 +684,16 @@ mod tests {
 
     #[test]
     fn what_was_not_cleaned_and_what_is_of_others_stand_apart() {
-        let lines = [
-            "eth0: took the programs off",
-            "/run/weir: NOT looked into: Permission denied (os error 13). Remedy: ask as root",
-            "/run/weir/7.json: not a journal; left alone. Remedy: remove it",
-            "eth0 codel 1:: somebody else changed its target meanwhile; it is left as it is",
+        let all = [
+            PutBack::Done("eth0: took the programs off".into()),
+            PutBack::Failed("/run/weir: NOT looked into".into()),
+            PutBack::LeftAlone("/run/weir/7.json: not a journal; left alone".into()),
         ];
-        let cleaning = Cleaning::of(lines.map(String::from).into());
-        assert_eq!(cleaning.cleaned, [lines[0], lines[3]]);
-        assert_eq!(
-            (&cleaning.not_cleaned[..], &cleaning.left_alone[..]),
-            (&[lines[1].to_string()][..], &[lines[2].to_string()][..])
-        );
-        assert!(!cleaning.is_whole() && Cleaning::of(vec![lines[2].into()]).is_whole());
-        assert_eq!(cleaning.text().lines().count(), 4);
+        let cleaning = Cleaning::of(all.to_vec());
+        let lists = [&cleaning.cleaned, &cleaning.not_cleaned, &cleaning.left_alone];
+        assert!(lists.iter().zip(&all).all(|(list, one)| ***list == [one.text()]), "{cleaning:?}");
+        assert!(!cleaning.is_whole() && Cleaning::of(all[2..].to_vec()).is_whole());
+        assert_eq!(cleaning.text().lines().count(), 3);
     }
 
     #[test]

@@ -345,8 +345,8 @@ fn what_fails_with_the_program_in_place_takes_it_off_again_or_leaves_a_note() {
         // What cannot be put back either is told, and tried again.
         let refuses = |_| Err(std::io::Error::from_raw_os_error(libc::ENOBUFS).into());
         let said = restore_dead(&folder, &mut Meanwhile::new(refuses));
-        assert!(said.len() == 1 && said[0].contains("NOT taken the virtual queue off"), "{said:?}");
-        assert_eq!(restore_dead(&folder, &mut Link::open().unwrap()), Vec::<String>::new());
+        assert!(said.len() == 1 && said[0].text().contains("NOT taken the virtual queue off"), "{said:?}");
+        assert_eq!(restore_dead(&folder, &mut Link::open().unwrap()), Vec::new());
         assert_eq!(place.all(), found);
     })
     .unwrap();
