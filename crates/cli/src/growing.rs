@@ -1,12 +1,18 @@
 //! The results of a run that may never end: rows are in their files as soon as they are known, and nowhere
 //! else.
+//!
+//! What an earlier run left in the folder is put aside in a folder of its own within: also a start after a
+//! crash, or of a new version, loses nothing. A run that takes over from another one begins its tables when
+//! that one has ended its own.
 
+use crate::log;
 use crate::output::Failure;
 use crate::results::{self, mark_incomplete};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use weir_config::RunOptions;
 use weir_measure::result::{LinkSample, SteeringEvent, Summary};
 use weir_report::{FileSet, csv};
@@ -15,6 +21,13 @@ use weir_report::{FileSet, csv};
 const TABLES: [&str; 3] = ["samples_a_to_b.csv", "samples_b_to_a.csv", "events.csv"];
 /// The other files of such a run.
 const OTHERS: [&str; 2] = ["summary.json", "INCOMPLETE"];
+
+/// Folder in that of the results for those of earlier runs, each by the time at which it ended.
+const EARLIER: &str = "earlier";
+/// So many of them are kept.
+const EARLIER_KEPT: usize = 10;
+/// How long a run that takes over waits until the other one has ended its tables.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// When tables are put aside, so that a run without end fills no disk.
 #[derive(Clone, Copy, Debug)]
@@ -43,21 +56,52 @@ fn aside(table: &str, number: u32) -> String {
 }
 
 /// Makes the folder and sees that it takes results: that there is room, that nobody else's files would be
-/// overwritten, and that no other run writes there.
-pub fn prepare(folder: &Path, rotation: Option<Rotation>) -> Result<(), Failure> {
+/// overwritten, and that no other run writes there but one that is to be taken over.
+pub fn prepare(folder: &Path, rotation: Option<Rotation>, takeover: bool) -> Result<(), Failure> {
     results::make_folder(folder)?;
     let asides: Vec<String> = rotation.into_iter().flat_map(Rotation::names).collect();
     let names: Vec<&str> =
         TABLES.iter().chain(&OTHERS).copied().chain(asides.iter().map(String::as_str)).collect();
     results::refuse_foreign(folder, &names)?;
-    let is_taken = |file: File| matches!(file.try_lock(), Err(TryLockError::WouldBlock));
-    if File::open(folder.join(TABLES[0])).is_ok_and(is_taken) {
-        return Err(Failure::Failed(format!(
-            "another run writes its results to {}. Remedy: name another folder as `run.out`, or end that run",
-            folder.display()
-        )));
+    if !takeover && is_taken(folder) {
+        return Err(taken(folder));
     }
     results::probe(folder)
+}
+
+/// Whether a run writes its results there.
+fn is_taken(folder: &Path) -> bool {
+    let is_locked = |file: File| matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    File::open(folder.join(TABLES[0])).is_ok_and(is_locked)
+}
+
+fn taken(folder: &Path) -> Failure {
+    Failure::Failed(format!(
+        "another run writes its results to {}. Remedy: name another folder as `run.out`, or end that run",
+        folder.display()
+    ))
+}
+
+/// Puts the results of an earlier run aside, if it had any; where they are.
+fn put_aside(folder: &Path) -> Result<Option<PathBuf>, Failure> {
+    let tables = TABLES.iter().zip(heads());
+    let rows = tables.filter_map(|(name, head)| {
+        let about = folder.join(name).metadata().ok()?;
+        (about.len() > head.len() as u64).then(|| about.modified().unwrap_or(UNIX_EPOCH))
+    });
+    let Some(ended) = rows.max() else { return Ok(None) };
+    let ended = log::utc(ended.duration_since(UNIX_EPOCH).unwrap_or_default()).replace(':', "-");
+    let earlier = folder.join(EARLIER);
+    let numbered = (2..).map(|number| format!("{ended}-{number}"));
+    let free = std::iter::once(ended.clone()).chain(numbered).map(|name| earlier.join(name));
+    let to = free.into_iter().find(|path| !path.exists()).expect("numbers do not end");
+    FileSet::move_to(folder, &to)?;
+    let all = std::fs::read_dir(&earlier).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut all: Vec<PathBuf> = all.filter(|path| path.is_dir()).collect();
+    all.sort();
+    let oldest = all.len().saturating_sub(EARLIER_KEPT);
+    all[..oldest].iter().try_for_each(|path| FileSet::remove(path))?;
+    Ok(Some(to))
 }
 
 /// Results that grow. As long as they do a file says that they are not whole; at the end the summary comes in
@@ -68,12 +112,35 @@ pub struct Growing {
     rotation: Option<Rotation>,
     /// Why rows are missing.
     failure: Option<String>,
+    /// While another run still writes there: since when, and the rows of each table until it has ended.
+    waiting: Option<(Instant, [String; 3])>,
+    /// What is to be told.
+    said: Option<String>,
 }
 
 impl Growing {
-    /// Begins in a folder that was prepared. What an earlier run left there goes.
+    /// Begins in a folder that was prepared, at once or when the run that is taken over has ended its tables.
     pub fn begin(folder: &Path, rotation: Option<Rotation>) -> Result<Growing, Failure> {
+        let mut growing = Growing {
+            folder: folder.to_path_buf(),
+            tables: Vec::new(),
+            rotation,
+            failure: None,
+            waiting: is_taken(folder).then(|| (Instant::now(), Default::default())),
+            said: None,
+        };
+        if growing.waiting.is_none() {
+            growing.begin_tables()?;
+        }
+        Ok(growing)
+    }
+
+    fn begin_tables(&mut self) -> Result<(), Failure> {
         const WHY: &str = "the run goes on, or it was killed";
+        let (folder, rotation) = (&self.folder, self.rotation);
+        let earlier = put_aside(folder)?;
+        self.said =
+            earlier.map(|folder| format!("the results of an earlier run are in {} now", folder.display()));
         let mut files = FileSet::new(folder);
         for (name, head) in TABLES.iter().zip(heads()) {
             files.add(*name, head)?;
@@ -93,7 +160,13 @@ impl Growing {
         let tables = tables.map_err(|e| format!("cannot open the tables in {}: {e}", folder.display()))?;
         // Where files cannot be locked, the look at the end tells whether another run came between.
         let _ = tables[0].file.try_lock();
-        Ok(Growing { folder: folder.to_path_buf(), tables, rotation, failure: None })
+        self.tables = tables;
+        Ok(())
+    }
+
+    /// What is to be told of them since the last call.
+    pub fn said(&mut self) -> Option<String> {
+        self.said.take()
     }
 
     /// Adds rows. Says once why that cannot be done; from then on there are no more, and the run goes on.
@@ -101,7 +174,18 @@ impl Growing {
         if self.failure.is_some() {
             return None;
         }
-        let rows = [csv::link_rows(&samples[0]), csv::link_rows(&samples[1]), csv::steering_rows(events)];
+        let mut rows = [csv::link_rows(&samples[0]), csv::link_rows(&samples[1]), csv::steering_rows(events)];
+        if let Some((since, waiting)) = &mut self.waiting {
+            waiting.iter_mut().zip(&rows).for_each(|(waiting, rows)| waiting.push_str(rows));
+            if is_taken(&self.folder) && since.elapsed() < PATIENCE {
+                return None;
+            }
+            rows = std::mem::take(waiting);
+            if let Err(failure) = self.stop_waiting() {
+                self.failure = Some(format!("{}. The run goes on without tables", failure.text()));
+                return self.failure.clone();
+            }
+        }
         let added: std::io::Result<()> =
             self.tables.iter_mut().zip(rows).try_for_each(|(table, rows)| table.add(rows.as_bytes()));
         let added = added.and_then(|()| self.rotate());
@@ -110,6 +194,12 @@ impl Growing {
             format!("cannot write to {folder}: {e}. The run goes on; its tables end here. Remedy: make room")
         });
         self.failure.clone()
+    }
+
+    /// Begins the tables, if nobody else writes there.
+    fn stop_waiting(&mut self) -> Result<(), Failure> {
+        self.waiting = None;
+        if is_taken(&self.folder) { Err(taken(&self.folder)) } else { self.begin_tables() }
     }
 
     /// Puts tables aside that are large enough.
@@ -145,24 +235,30 @@ impl Growing {
 
     /// Ends what a run left that did not come to its end.
     pub fn fail(self, why: &str) -> Result<(), Failure> {
-        let mut files = self.close()?;
+        // Others begin there when the tables are closed.
+        let (mut files, _tables) = self.close()?;
         mark_incomplete(&mut files, why)?;
         Ok(files.publish()?)
     }
 
     /// Ends the results of a run.
-    pub fn finish(self, summary: &mut Summary) -> Result<(), Failure> {
+    pub fn finish(mut self, summary: &mut Summary) -> Result<(), Failure> {
+        // One that ends while it waits has its rows all the same.
+        self.add(&[Vec::new(), Vec::new()], &[]);
         let failure = self.failure.clone();
         summary.warnings.extend(failure.clone());
-        let mut files = self.close()?;
+        let (mut files, _tables) = self.close()?;
         let why = failure.as_deref().or(summary.interrupted.then_some("interrupted before the end"));
         why.map_or(Ok(()), |why| mark_incomplete(&mut files, why))?;
         results::finish(files, summary)?;
         failure.map_or(Ok(()), |failure| Err(Failure::Failed(failure)))
     }
 
-    /// The set of its tables, which are forced to the disk.
-    fn close(self) -> Result<FileSet, Failure> {
+    /// The set of its tables, which are forced to the disk; and these, which are locked until they are closed.
+    fn close(self) -> Result<(FileSet, Vec<Table>), Failure> {
+        if self.tables.is_empty() {
+            return Err(taken(&self.folder));
+        }
         let mut files = FileSet::new(&self.folder);
         for (name, table) in TABLES.iter().zip(&self.tables) {
             let path = self.folder.join(name);
@@ -179,7 +275,7 @@ impl Growing {
         }
         let asides = self.rotation.into_iter().flat_map(Rotation::names);
         asides.filter(|name| self.folder.join(name).exists()).for_each(|name| files.keep(name));
-        Ok(files)
+        Ok((files, self.tables))
     }
 }
 
@@ -230,7 +326,7 @@ mod tests {
 
     fn names(folder: &Path) -> Vec<String> {
         let names = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+        let mut names: Vec<String> = names.filter(|name| !name.starts_with('.') && name != EARLIER).collect();
         names.sort();
         names
     }
@@ -240,14 +336,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         for is_interrupted in [true, false] {
-            prepare(&out, None).unwrap();
+            prepare(&out, None, false).unwrap();
             let mut growing = Growing::begin(&out, None).unwrap();
             assert_eq!(growing.add(&rows(0.5), &[]), None);
             let table = fs::read_to_string(out.join(TABLES[1])).unwrap();
             let times = csv::read_link_samples(&table).unwrap().iter().map(|row| row.t_s).collect::<Vec<_>>();
             assert_eq!(times, [0.5]);
             assert_eq!(names(&out), ["INCOMPLETE", "events.csv", TABLES[0], TABLES[1]]);
-            assert!(prepare(&out, None).unwrap_err().text().contains("another run writes"));
+            assert!(prepare(&out, None, false).unwrap_err().text().contains("another run writes"));
             growing.finish(&mut Summary { interrupted: is_interrupted, ..Summary::default() }).unwrap();
             let whole = ["events.csv", TABLES[0], TABLES[1], "summary.json"];
             assert_eq!(names(&out).iter().filter(|name| *name != "INCOMPLETE").collect::<Vec<_>>(), whole);
@@ -262,12 +358,12 @@ mod tests {
         fs::write(out.join("notes.txt"), "mine").unwrap();
         for name in ["summary.json", "events.csv"] {
             fs::write(out.join(name), "mine").unwrap();
-            let told = prepare(out, None).unwrap_err();
+            let told = prepare(out, None, false).unwrap_err();
             assert!(told.text().contains(name) && told.text().contains("Remedy"), "{told:?}");
             assert_eq!(fs::read_to_string(out.join(name)).unwrap(), "mine");
             fs::remove_file(out.join(name)).unwrap();
         }
-        prepare(out, None).unwrap();
+        prepare(out, None, false).unwrap();
         let growing = Growing::begin(out, None).unwrap();
         fs::remove_file(out.join(TABLES[0])).unwrap();
         fs::write(out.join(TABLES[0]), "mine").unwrap();
@@ -306,10 +402,10 @@ mod tests {
         let rotation = Some(Rotation { size: 2000, kept: 2 });
         // A file that somebody else put there is not put aside over.
         fs::write(out.join("events.1.csv"), "mine").unwrap();
-        assert!(prepare(out, rotation).unwrap_err().text().contains("events.1.csv"));
-        assert!(prepare(out, None).is_ok());
+        assert!(prepare(out, rotation, false).unwrap_err().text().contains("events.1.csv"));
+        assert!(prepare(out, None, false).is_ok());
         fs::remove_file(out.join("events.1.csv")).unwrap();
-        prepare(out, rotation).unwrap();
+        prepare(out, rotation, false).unwrap();
         let mut growing = Growing::begin(out, rotation).unwrap();
         let total =
             || -> u64 { fs::read_dir(out).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum() };
@@ -319,7 +415,10 @@ mod tests {
             largest = largest.max(total());
         }
         assert!(largest < 3 * 3 * 2200, "{largest} bytes");
-        assert!(prepare(out, rotation).unwrap_err().text().contains("another run writes"), "still locked");
+        assert!(
+            prepare(out, rotation, false).unwrap_err().text().contains("another run writes"),
+            "still locked"
+        );
         let read = |name: &str| {
             let text = fs::read_to_string(out.join(name)).unwrap();
             csv::read_link_samples(&text).unwrap().iter().map(|row| row.t_s as u32).collect::<Vec<_>>()
@@ -332,14 +431,83 @@ mod tests {
         growing.finish(&mut Summary::default()).unwrap();
         assert!(out.join("samples_b_to_a.2.csv").exists() && out.join("summary.json").exists());
         // The next run takes what this one left for its own, also what it does not put aside any more.
-        prepare(out, None).unwrap();
+        prepare(out, None, false).unwrap();
         Growing::begin(out, None).unwrap().finish(&mut Summary::default()).unwrap();
         assert_eq!(names(out), ["events.csv", TABLES[0], TABLES[1], "summary.json"]);
         // One that was killed leaves nothing that the next one refuses.
-        prepare(out, rotation).unwrap();
+        prepare(out, rotation, false).unwrap();
         let mut killed = Growing::begin(out, rotation).unwrap();
         (0..100).for_each(|row| assert_eq!(killed.add(&rows(f64::from(row)), &[]), None));
         drop(killed);
-        prepare(out, rotation).unwrap();
+        prepare(out, rotation, false).unwrap();
+    }
+
+    fn times(folder: &Path) -> Vec<u32> {
+        let text = fs::read_to_string(folder.join(TABLES[0])).unwrap();
+        csv::read_link_samples(&text).unwrap().iter().map(|row| row.t_s as u32).collect()
+    }
+
+    fn earlier(out: &Path) -> Vec<PathBuf> {
+        let all = fs::read_dir(out.join(EARLIER)).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut all: Vec<PathBuf> = all.collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn what_earlier_runs_left_is_put_aside_however_they_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path();
+        for (run, is_killed) in [(0, true), (1, false), (2, true)] {
+            prepare(out, None, false).unwrap();
+            let mut growing = Growing::begin(out, None).unwrap();
+            assert_eq!(growing.said().is_some(), run > 0);
+            assert_eq!(earlier(out).len(), run as usize);
+            growing.add(&rows(f64::from(run)), &[]);
+            if !is_killed {
+                growing.finish(&mut Summary::default()).unwrap();
+            }
+        }
+        // A run without a row has nothing to put aside.
+        drop(Growing::begin(out, None).unwrap());
+        drop(Growing::begin(out, None).unwrap());
+        let all = earlier(out);
+        assert_eq!(all.iter().map(|folder| times(folder)).collect::<Vec<_>>(), [[0], [1], [2]]);
+        assert_eq!(names(&all[0]), ["INCOMPLETE", "events.csv", TABLES[0], TABLES[1]]);
+        assert_eq!(names(&all[1]), ["events.csv", TABLES[0], TABLES[1], "summary.json"]);
+        assert!(FileSet::foreign(&all[1], &TABLES).is_empty(), "they are known as ours there");
+        // The oldest go, but for what somebody else keeps there.
+        fs::write(all[0].join("notes.txt"), "mine").unwrap();
+        for run in 3..15 {
+            Growing::begin(out, None).unwrap().add(&rows(f64::from(run)), &[]);
+        }
+        assert_eq!(names(&all[0]), ["notes.txt"]);
+        assert!(!all[1].exists() && earlier(out).len() <= EARLIER_KEPT + 1, "{:?}", earlier(out));
+    }
+
+    #[test]
+    fn a_run_that_takes_over_begins_its_tables_when_the_other_one_has_ended_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path();
+        let mut first = Growing::begin(out, None).unwrap();
+        first.add(&rows(1.0), &[]);
+        prepare(out, None, true).unwrap();
+        let mut second = Growing::begin(out, None).unwrap();
+        assert_eq!(second.add(&rows(2.0), &[]), None);
+        assert_eq!(times(out), [1]);
+        first.finish(&mut Summary::default()).unwrap();
+        assert_eq!(second.add(&rows(3.0), &[]), None);
+        assert!(second.said().unwrap().contains("earlier"));
+        assert_eq!(times(out), [2, 3], "rows of the wait are there, too");
+        assert_eq!(times(&earlier(out)[0]), [1]);
+        // One whose end comes first has its rows, unless the other still writes.
+        let mut third = Growing::begin(out, None).unwrap();
+        third.add(&rows(4.0), &[]);
+        assert!(third.finish(&mut Summary::default()).unwrap_err().text().contains("another run writes"));
+        let mut third = Growing::begin(out, None).unwrap();
+        third.add(&rows(4.0), &[]);
+        drop(second);
+        third.finish(&mut Summary::default()).unwrap();
+        assert_eq!(times(out), [4]);
     }
 }

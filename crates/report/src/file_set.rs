@@ -111,6 +111,38 @@ impl FileSet {
         Ok(())
     }
 
+    /// Moves the files of the set that is in a folder to another one on the same disk, which is made; its
+    /// folders stay.
+    pub fn move_to(folder: &Path, to: &Path) -> Result<(), WriteError> {
+        let failed = |path: &Path, step: &'static str| {
+            let path = path.to_path_buf();
+            move |source| WriteError { path, step, source }
+        };
+        fs::create_dir_all(to).map_err(failed(to, "making a folder for what an older run left"))?;
+        let List { sign, files, folders } = List::read(folder);
+        let (own, there) = (FileSet::new(folder), FileSet::new(to));
+        // Before the files: whatever ends the program between, each is known where it is.
+        let moved = List { sign: sign.clone(), files: files.clone(), folders: BTreeSet::new() };
+        there.place(&there.stage(LIST.into(), moved.text())?)?;
+        for name in sign.iter().chain(&files) {
+            match fs::rename(folder.join(name), to.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed(&folder.join(name), "moving what an older run left")(error));
+                }
+                _ => {}
+            }
+        }
+        sync_folder(to);
+        own.place(&own.stage(LIST.into(), List { folders, ..List::default() }.text())?)?;
+        sync_folder(folder);
+        Ok(())
+    }
+
+    /// Removes the set that is in a folder, and the folder if nothing else is in it.
+    pub fn remove(folder: &Path) -> Result<(), WriteError> {
+        clear(folder)
+    }
+
     /// Writes a file beside the set that is in a folder, which it belongs to from now on: it goes when
     /// another set comes.
     pub fn append(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {

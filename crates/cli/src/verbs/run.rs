@@ -8,7 +8,7 @@ use crate::control::{Source, aqm};
 use crate::growing::Growing;
 use crate::interrupt::{HangUp, interrupted};
 use crate::live::{About, Shown, View};
-use crate::log::{self, Level};
+use crate::log::{self, Entry, Level};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
 use links::{Followed, Measured, Planned, Prepared};
 use std::path::PathBuf;
@@ -106,7 +106,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let has_several = planned.len() > 1;
     let mut prepared = Vec::new();
     for (number, (one, file)) in planned.into_iter().zip(&files).enumerate() {
-        prepared.push(Prepared::new(one, file, has_several.then_some(number), asked)?);
+        prepared.push(Prepared::new(one, file, has_several.then_some(number), arguments.takeover, asked)?);
     }
     // From here on Ctrl-C ends the run in order, also while the ports are being opened.
     let _ = interrupted();
@@ -368,6 +368,8 @@ fn collect(
     if let Some(warning) = growing.as_mut().and_then(|growing| growing.add(&samples, &events)) {
         view.warn(warning);
     }
+    let said = growing.as_mut().and_then(Growing::said);
+    said.into_iter().for_each(|line| view.note(Entry::info("results", line)));
     view.update(t_s, length_s, &[&samples[0], &samples[1]], &events);
     control.publish(handle, &samples, &events);
     samples.iter().filter_map(|rows| rows.last()).map(|row| row.t_s).reduce(f64::max)

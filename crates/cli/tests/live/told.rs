@@ -7,7 +7,7 @@ use crate::common;
 
 use common::*;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_lab::Testbed;
@@ -334,7 +334,7 @@ fn signals_in_quick_succession_end_a_run_in_order() {
 
 fn names(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.') && name != "earlier").collect();
     names.sort();
     names
 }
@@ -404,6 +404,39 @@ fn results_are_written_as_the_run_goes_and_are_whole_at_its_end() {
     assert!(rows(&out, WHOLE[1]) > 10);
     let told = fs::read_to_string(out.join("INCOMPLETE")).unwrap();
     assert!(told.contains("interface `a` vanished while running"), "{told}");
+}
+
+/// Where the results of the runs before are, the oldest first.
+fn earlier(folder: &Path) -> Vec<PathBuf> {
+    let all = fs::read_dir(folder.join("earlier")).into_iter().flatten().flatten();
+    let mut all: Vec<PathBuf> = all.map(|entry| entry.path()).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_run_that_takes_over_or_comes_after_a_crash_puts_the_results_before_aside() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let testbed = testbed();
+    let bot = testbed.bottleneck();
+    let folder = Folder::new();
+    let out = folder.path().join("out");
+    let config = format!("{}[run]\nsample = \"10ms\"\nout = {out:?}\n", shaped());
+    let first = Weir::start(bot, &config);
+    std::thread::sleep(ms(500));
+    let mut second = Weir::start_with(bot, &config, &["--takeover"]);
+    assert_eq!(first.wait().code, Some(0));
+    until(&second, "the results of an earlier run are in ");
+    std::thread::sleep(ms(500));
+    let before = earlier(&out);
+    assert_eq!(before.iter().map(|folder| names(folder)).collect::<Vec<_>>(), [WHOLE]);
+    assert!(rows(&before[0], WHOLE[1]) > 20 && rows(&out, WHOLE[1]) > 20);
+    second.signal(libc::SIGKILL);
+    second.wait();
+    Weir::start(bot, &config).interrupt();
+    let before = earlier(&out);
+    assert_eq!(before.iter().map(|folder| names(folder)).collect::<Vec<_>>(), [&WHOLE[..], &GROWING[..]]);
+    assert!(rows(&before[1], WHOLE[1]) > 20);
 }
 
 #[test]

@@ -135,6 +135,7 @@ impl Prepared {
         Planned { config, set, assumed, document }: Planned,
         file: &Path,
         number: Option<usize>,
+        takeover: bool,
         output: &Output,
     ) -> Result<Prepared, Failure> {
         check_core(&config, &host::cpus().allowed)?;
@@ -148,7 +149,7 @@ impl Prepared {
             .iter()
             .for_each(|warning| speaker.say(Entry::warn("configuration", warning).prefixed("warning: ")));
         let rotation = Rotation::of(&config.run);
-        out(&config).map_or(Ok(()), |out| growing::prepare(out, rotation))?;
+        out(&config).map_or(Ok(()), |out| growing::prepare(out, rotation, takeover))?;
         Ok(Prepared {
             file: file.to_path_buf(),
             source: Source::new(Some(file), &set, document).assuming(assumed),
