@@ -177,7 +177,7 @@ impl Place {
 
     /// The target that options mean. The room of a FIFO means the time that it takes at the rate of its
     /// shaper.
-    pub(crate) fn target(&self, options: &Options) -> Option<Duration> {
+    pub fn target(&self, options: &Options) -> Option<Duration> {
         match (options, &self.shaper) {
             (Options::Bfifo(parms), Some(shaper)) => {
                 Some(shaper.rate.time_for(Bytes::new(u64::from(parms.limit))))

@@ -317,6 +317,8 @@ impl Steerer {
                 // It was checked, so that this is never refused.
                 if policy != queue.policy && queue.polled.law_mut().set_policy(&policy).is_ok() {
                     queue.policy = policy;
+                    // Until the law moves it, a set point moves because of its new bounds.
+                    queue.rule = "policy";
                 }
                 (queue.link, queue.follows) = (link, follows);
             }

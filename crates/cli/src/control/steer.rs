@@ -167,6 +167,14 @@ impl Watched {
     }
 }
 
+/// With the policy that holds where none is written, so that it is told, and changes key by key.
+pub fn settled(mut config: SteerConfig) -> SteerConfig {
+    if config.queues.iter().any(|queue| queue.policy.is_none()) {
+        config.policy.get_or_insert_default();
+    }
+    config
+}
+
 /// The key of the policy that holds for a queue.
 fn policy_key(queue: Option<&SteeredQueue>, number: usize) -> String {
     let is_own = queue.is_some_and(|queue| queue.policy.is_some());
@@ -202,7 +210,7 @@ const FIXED: [(&str, &str); 5] = [
 impl Controlled for Asked<'_> {
     fn apply(&mut self, next: &Document, How { dry_run, .. }: How<'_>) -> Result<Applied, Refused> {
         let Asked { watched, steerer, now } = self;
-        let config = next.steer_config().map_err(refused)?;
+        let config = settled(next.steer_config().map_err(refused)?);
         let changed = watched.current.changes(&config);
         let fixed = watched.started.changes(&config).into_iter().filter_map(|one| {
             let last = one.key.rsplit('.').next().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! `weir steer`: holds queues of the kernel to a policy.
 
-use crate::control::steer::Watched;
+use crate::control::steer::{Watched, settled};
 use crate::control::{Desk, Doors, Source};
 use crate::interrupt::{HangUp, interrupted};
 use crate::log::{self, Entry, Level};
@@ -133,21 +133,22 @@ fn configuration(a: &Arguments) -> Result<(SteerConfig, Source), Failure> {
     for text in &set {
         document.set_from(text).map_err(Failure::input)?;
     }
-    let config = document.steer_config().map_err(Failure::input)?;
+    let config = settled(document.steer_config().map_err(Failure::input)?);
     Ok((config, Source::new(is_file.then(|| Path::new(&a.what)), &set, document)))
 }
 
 fn described(place: &Place, rate: Rate, policy: &Policy) -> String {
     let shaper =
         place.shaper.as_ref().map_or_else(String::new, |s| format!(", served by {} {}", s.kind, s.handle));
-    let target = place.options.target().map_or_else(String::new, |t| format!("{:.3} ms", t.as_millis_f64()));
+    let found = place.target(&place.options);
+    let target = found.map_or_else(|| "no target".into(), |t| format!("target {:.3} ms", t.as_millis_f64()));
     let aim = if policy.uses_virtual_queue() {
         format!(", its rate moved towards {} of the link", Value::Share(policy.utilization_target))
     } else {
         String::new()
     };
     format!(
-        "{}: target {target}, link {rate}{shaper}; would be held between {} and {} so that {} are used{aim}",
+        "{}: {target}, link {rate}{shaper}; would be held between {} and {} so that {} are used{aim}",
         place.label(),
         policy.target_min,
         policy.target_max,
