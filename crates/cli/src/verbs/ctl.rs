@@ -435,7 +435,9 @@ fn picked(configuration: &Configuration, keys: &[&String]) -> Result<BTreeMap<St
                 let remedy = "Remedy: give it one in its file and start it again with --takeover";
                 return Err(Failure::Input(format!("there is no `{key}` in force. {remedy}")));
             }
-            let near = weir_config::nearest(key, values.keys().map(String::as_str));
+            // Tables are named as well as keys.
+            let tables = values.keys().flat_map(|key| key.match_indices('.').map(|(at, _)| &key[..at]));
+            let near = weir_config::nearest(key, values.keys().map(String::as_str).chain(tables));
             let near = near.map_or(String::new(), |near| format!(" like `{near}`"));
             return Err(Failure::Input(format!(
                 "key `{key}` has no value in the configuration in force. Remedy: name a key{near}, or look at all with \
@@ -675,6 +677,12 @@ fn users_found(mut found: Vec<Running>, query: &str, output: &Output) -> Done {
         let mut header = USER_COLUMNS.to_vec();
         header.insert(1, "direction");
         texts.push(match told.matched {
+            0 if one.status.directions.iter().all(|direction| direction.users.is_none()) => {
+                format!(
+                    "{}: it has no customers. Remedy: name a file of plans, `users.file`",
+                    one.status.title
+                )
+            }
             0 => format!(
                 "{}: no such customer; those with a plan are in the file that `users.file` names",
                 one.status.title

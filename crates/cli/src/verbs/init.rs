@@ -109,7 +109,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let name = arguments.file.as_deref().unwrap_or(Path::new("configuration"));
     // What was given may be wrong, and is told by its key.
     let config = RunConfig::parse(&name.display().to_string(), &text).map_err(Failure::input)?;
-    let warnings = config.warnings();
+    let mut warnings = config.warnings();
+    warnings.extend([&plan.a, &plan.b].into_iter().filter_map(|port| not_taken(port, &survey)));
     warnings.iter().for_each(|warning| warn(format!("warning: {warning}")));
     if let Some(file) = &arguments.file {
         write(file, &text, arguments.force)?;
@@ -240,6 +241,22 @@ fn missing(survey: &[PortSurvey], option: &str) -> Failure {
     Failure::Input(format!(
         "it is not clear which port is meant. Remedy: name it with `{option}`; ports that a run would take: {names}"
     ))
+}
+
+/// Why a run would refuse a port as it is now.
+fn not_taken(name: &str, survey: &[PortSurvey]) -> Option<String> {
+    let found = survey.iter().find(|port| port.name == name);
+    let why = match found {
+        None => "is not on this machine now",
+        Some(port) if port.mode.is_none() => {
+            "is no port for `weir run` as it is now, which `weir doctor` explains"
+        }
+        Some(_) => return None,
+    };
+    let can: Vec<&str> =
+        survey.iter().filter(|port| port.mode.is_some()).map(|port| port.name.as_str()).collect();
+    let can = if can.is_empty() { "none".into() } else { can.join(", ") };
+    Some(format!("{name} {why}; ports that a run would take: {can}"))
 }
 
 fn no_rate(port: &str) -> Failure {

@@ -56,7 +56,7 @@ const EXAMPLES: &str = "Examples:
   weir sim data/scenarios/demo.toml
   weir sim data/scenarios/demo.toml --seeds 10                  ten runs, mean and 95 % confidence
   weir sim data/scenarios/demo.toml --warmup auto               leaves out what is not yet steady, and says how much
-  weir sim data/scenarios/demo.toml --record 12s..12.5s         why each packet was dropped, and a capture
+  weir sim data/scenarios/demo.toml --record 20s..20.5s         why each packet was dropped, and a capture
   weir sim data/scenarios/demo.toml data/scenarios/demo_codel.toml   side by side";
 
 /// With more runs than this, their curves are not kept for a page that shows all of them.

@@ -154,7 +154,7 @@ pub fn run_folders(results: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         inner.sort();
         if inner.is_empty() {
             return Err(Failure::Input(format!(
-                "{} has no results of a run: give a folder that `weir sim` or `weir lab` wrote",
+                "{} has no results of a run: give a folder that `weir sim`, `weir lab` or `weir run` wrote",
                 folder.display()
             )));
         }
