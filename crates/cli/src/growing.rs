@@ -254,7 +254,8 @@ impl Growing {
         failure.map_or(Ok(()), |failure| Err(Failure::Failed(failure)))
     }
 
-    /// The set of its tables, which are forced to the disk; and these, which are locked until they are closed.
+    /// The set of its tables, which are forced to the disk; and these, which are locked until they are
+    /// closed.
     fn close(self) -> Result<(FileSet, Vec<Table>), Failure> {
         if self.tables.is_empty() {
             return Err(taken(&self.folder));

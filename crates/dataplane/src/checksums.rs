@@ -8,8 +8,9 @@ use weir_wire::frame::is_unfinished;
 
 /// TCP and UDP packets that are looked at.
 const LOOKS: u32 = 64;
-/// So many without a checksum are no accident: of right ones, one in 65536 looks like that.
-const ENOUGH: u32 = 4;
+/// So many without a checksum are no accident, as one right one in 65536 looks like that: a SYN and its first
+/// repetition a second later.
+const ENOUGH: u32 = 2;
 
 /// Looks at the first packets of a port.
 #[derive(Clone, Copy, Debug)]
