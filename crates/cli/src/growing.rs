@@ -84,10 +84,13 @@ fn taken(folder: &Path) -> Failure {
 
 /// Puts the results of an earlier run aside, if it had any; where they are.
 fn put_aside(folder: &Path) -> Result<Option<PathBuf>, Failure> {
+    // A table may just have been put aside, so that the one that grows has no row yet.
     let tables = TABLES.iter().zip(heads());
+    let tables =
+        tables.flat_map(|(name, head)| [(name.to_string(), head.len()), (aside(name, 1), head.len())]);
     let rows = tables.filter_map(|(name, head)| {
         let about = folder.join(name).metadata().ok()?;
-        (about.len() > head.len() as u64).then(|| about.modified().unwrap_or(UNIX_EPOCH))
+        (about.len() > head as u64).then(|| about.modified().unwrap_or(UNIX_EPOCH))
     });
     let Some(ended) = rows.max() else { return Ok(None) };
     let ended = log::utc(ended.duration_since(UNIX_EPOCH).unwrap_or_default()).replace(':', "-");
@@ -148,7 +151,7 @@ impl Growing {
         mark_incomplete(&mut files, WHY)?;
         files.publish()?;
         if let Some(rotation) = rotation {
-            // Those of an earlier run are gone; those to come are known as ours, whatever ends this run.
+            // Those of an earlier run are elsewhere; those to come are known as ours, whatever ends this run.
             let mut files = FileSet::new(folder);
             TABLES.iter().for_each(|name| files.keep(*name));
             rotation.names().for_each(|name| files.keep(name));
@@ -472,6 +475,14 @@ mod tests {
         // A run without a row has nothing to put aside.
         drop(Growing::begin(out, None).unwrap());
         drop(Growing::begin(out, None).unwrap());
+        // One whose tables were put aside with the last row has.
+        let rotation = Some(Rotation { size: 1, kept: 1 });
+        Growing::begin(out, rotation).unwrap().add(&rows(3.0), &[]);
+        assert!(times(out).is_empty(), "put aside");
+        drop(Growing::begin(out, rotation).unwrap());
+        let last = earlier(out).pop().unwrap();
+        assert!(names(&last).contains(&"samples_a_to_b.1.csv".to_string()), "{last:?}");
+        FileSet::remove(&last).unwrap();
         let all = earlier(out);
         assert_eq!(all.iter().map(|folder| times(folder)).collect::<Vec<_>>(), [[0], [1], [2]]);
         assert_eq!(names(&all[0]), ["INCOMPLETE", "events.csv", TABLES[0], TABLES[1]]);
