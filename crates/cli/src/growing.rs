@@ -8,9 +8,9 @@
 use crate::log;
 use crate::output::Failure;
 use crate::results::{self, mark_incomplete};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 use weir_config::RunOptions;
@@ -22,12 +22,15 @@ const TABLES: [&str; 3] = ["samples_a_to_b.csv", "samples_b_to_a.csv", "events.c
 /// The other files of such a run.
 const OTHERS: [&str; 2] = ["summary.json", "INCOMPLETE"];
 
-/// Folder in that of the results for those of earlier runs, each by the time at which it ended.
+/// Folder in that of the results for those of earlier runs, each with its number and the time of its last
+/// row.
 const EARLIER: &str = "earlier";
 /// So many of them are kept.
 const EARLIER_KEPT: usize = 10;
 /// How long a run that takes over waits until the other one has ended its tables.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a start waits for a process that is being killed and has its files still open.
+const LAST_BREATH: Duration = Duration::from_secs(1);
 
 /// When tables are put aside, so that a run without end fills no disk.
 #[derive(Clone, Copy, Debug)]
@@ -56,23 +59,54 @@ fn aside(table: &str, number: u32) -> String {
 }
 
 /// Makes the folder and sees that it takes results: that there is room, that nobody else's files would be
-/// overwritten, and that no other run writes there but one that is to be taken over.
-pub fn prepare(folder: &Path, rotation: Option<Rotation>, takeover: bool) -> Result<(), Failure> {
+/// overwritten, and that no other run writes there. `is_to_end` says of the process that writes, where it is
+/// known, whether it is taken over.
+pub fn prepare(
+    folder: &Path,
+    rotation: Option<Rotation>,
+    is_to_end: impl Fn(Option<u32>) -> bool,
+) -> Result<(), Failure> {
     results::make_folder(folder)?;
     let asides: Vec<String> = rotation.into_iter().flat_map(Rotation::names).collect();
     let names: Vec<&str> =
         TABLES.iter().chain(&OTHERS).copied().chain(asides.iter().map(String::as_str)).collect();
     results::refuse_foreign(folder, &names)?;
-    if !takeover && is_taken(folder) {
-        return Err(taken(folder));
+    let earlier = folder.join(EARLIER);
+    if earlier.symlink_metadata().is_ok_and(|about| !about.is_dir()) {
+        return Err(Failure::Failed(format!(
+            "{} is no folder, and the results of earlier runs have no place. Remedy: move it away, or name another folder as \
+             `run.out`",
+            earlier.display()
+        )));
+    }
+    let begun = Instant::now();
+    while is_taken(folder) && !is_to_end(writer(folder)) {
+        if begun.elapsed() > LAST_BREATH {
+            return Err(taken(folder));
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
     results::probe(folder)
 }
 
+/// The table by which a folder is locked. Of whatever else has its name nobody waits for the other end.
+fn lock_of(folder: &Path) -> Option<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(folder.join(TABLES[0])).ok()
+}
+
 /// Whether a run writes its results there.
 fn is_taken(folder: &Path) -> bool {
-    let is_locked = |file: File| matches!(file.try_lock(), Err(TryLockError::WouldBlock));
-    File::open(folder.join(TABLES[0])).is_ok_and(is_locked)
+    lock_of(folder).is_some_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+/// The process that does, as the kernel lists who has locked what (proc(5), `/proc/locks`).
+fn writer(folder: &Path) -> Option<u32> {
+    let about = lock_of(folder)?.metadata().ok()?;
+    let (major, minor) = (libc::major(about.dev()), libc::minor(about.dev()));
+    let file = format!("{major:02x}:{minor:02x}:{}", about.ino());
+    let all = std::fs::read_to_string("/proc/locks").ok()?;
+    let lines = all.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines.filter(|words| words.get(5) == Some(&file.as_str())).find_map(|words| words.get(4)?.parse().ok())
 }
 
 fn taken(folder: &Path) -> Failure {
@@ -95,16 +129,31 @@ fn put_aside(folder: &Path) -> Result<Option<PathBuf>, Failure> {
     let Some(ended) = rows.max() else { return Ok(None) };
     let ended = log::utc(ended.duration_since(UNIX_EPOCH).unwrap_or_default()).replace(':', "-");
     let earlier = folder.join(EARLIER);
-    let numbered = (2..).map(|number| format!("{ended}-{number}"));
-    let free = std::iter::once(ended.clone()).chain(numbered).map(|name| earlier.join(name));
-    let to = free.into_iter().find(|path| !path.exists()).expect("numbers do not end");
+    let before = all_earlier(&earlier);
+    // The clock may have been set back.
+    let number = before.last().map_or(1, |(number, _)| number + 1);
+    let to = earlier.join(format!("{number:04}-{ended}"));
     FileSet::move_to(folder, &to)?;
-    let all = std::fs::read_dir(&earlier).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut all: Vec<PathBuf> = all.filter(|path| path.is_dir()).collect();
-    all.sort();
-    let oldest = all.len().saturating_sub(EARLIER_KEPT);
-    all[..oldest].iter().try_for_each(|path| FileSet::remove(path))?;
+    let oldest = (before.len() + 1).saturating_sub(EARLIER_KEPT);
+    before[..oldest].iter().try_for_each(|(_, path)| FileSet::remove(path))?;
     Ok(Some(to))
+}
+
+/// Results of earlier runs that were put aside there, the oldest first. What has another name is somebody
+/// else's, and so is what a link leads to.
+fn all_earlier(earlier: &Path) -> Vec<(u64, PathBuf)> {
+    let all = std::fs::read_dir(earlier).into_iter().flatten().flatten();
+    let all = all.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut all: Vec<(u64, PathBuf)> = all
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let (number, time) = name.split_once('-')?;
+            let is_time = time.len() == "2026-11-26T15-15-17.600Z".len() && time.ends_with('Z');
+            (is_time && FileSet::is_in(&entry.path())).then_some((number.parse().ok()?, entry.path()))
+        })
+        .collect();
+    all.sort();
+    all
 }
 
 /// Results that grow. As long as they do a file says that they are not whole; at the end the summary comes in
@@ -194,7 +243,11 @@ impl Growing {
         let added = added.and_then(|()| self.rotate());
         self.failure = added.err().map(|e| {
             let folder = self.folder.display();
-            format!("cannot write to {folder}: {e}. The run goes on; its tables end here. Remedy: make room")
+            let remedy = match e.kind() {
+                std::io::ErrorKind::Other => "leave the folder to one run, and start it again",
+                _ => "make room",
+            };
+            format!("cannot write to {folder}: {e}. The run goes on; its tables end here. Remedy: {remedy}")
         });
         self.failure.clone()
     }
@@ -216,6 +269,14 @@ impl Growing {
             if !table.is_at(&path) {
                 return Err(std::io::Error::other(format!("{name} was replaced or removed")));
             }
+            // Nothing that others put there meanwhile is overwritten or moved.
+            for number in 1..=kept {
+                let own = table.aside.get(number as usize - 1).copied();
+                if file_at(&self.folder.join(aside(name, number))) != own {
+                    let name = aside(name, number);
+                    return Err(std::io::Error::other(format!("{name} was replaced, removed or put there")));
+                }
+            }
             for number in (1..kept).rev() {
                 match std::fs::rename(
                     self.folder.join(aside(name, number)),
@@ -227,11 +288,14 @@ impl Growing {
             }
             table.file.sync_all()?;
             std::fs::rename(&path, self.folder.join(aside(name, 1)))?;
+            let mut asides = std::mem::take(&mut table.aside);
+            asides.insert(0, file_of(&table.file)?);
+            asides.truncate(kept as usize);
             let mut file = OpenOptions::new().append(true).create_new(true).open(&path)?;
             // Before the old one is closed, so that one of the two is always locked.
             let _ = file.try_lock();
             file.write_all(head.as_bytes())?;
-            *table = Table { len: head.len() as u64, file };
+            *table = Table { len: head.len() as u64, file, aside: asides };
         }
         Ok(())
     }
@@ -293,13 +357,33 @@ struct Table {
     file: File,
     /// Bytes of the rows that are whole.
     len: u64,
+    /// Those of it that were put aside, the latest first.
+    aside: Vec<FileId>,
+}
+
+/// Device and number of a file, its length and when it was written last: the number may be another file's by
+/// then.
+type FileId = [i128; 5];
+
+fn id(about: &Metadata) -> FileId {
+    let (dev, ino, len) = (about.dev().into(), about.ino().into(), about.len().into());
+    [dev, ino, len, about.mtime().into(), about.mtime_nsec().into()]
+}
+
+fn file_of(file: &File) -> std::io::Result<FileId> {
+    file.metadata().map(|about| id(&about))
+}
+
+/// What has a name, links not followed.
+fn file_at(path: &Path) -> Option<FileId> {
+    path.symlink_metadata().map(|about| id(&about)).ok()
 }
 
 impl Table {
     fn open(path: &Path) -> std::io::Result<Table> {
         let file = OpenOptions::new().append(true).open(path)?;
         let len = file.metadata()?.len();
-        Ok(Table { file, len })
+        Ok(Table { file, len, aside: Vec::new() })
     }
 
     fn add(&mut self, rows: &[u8]) -> std::io::Result<()> {
@@ -314,8 +398,8 @@ impl Table {
 
     /// Whether that is the file at the path.
     fn is_at(&self, path: &Path) -> bool {
-        let own = self.file.metadata().map(|m| (m.dev(), m.ino())).ok();
-        own.is_some() && own == path.metadata().map(|m| (m.dev(), m.ino())).ok()
+        let both = file_of(&self.file).ok().zip(file_at(path));
+        both.is_some_and(|(own, there)| own[..2] == there[..2])
     }
 }
 
@@ -340,14 +424,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         for is_interrupted in [true, false] {
-            prepare(&out, None, false).unwrap();
+            prepare(&out, None, |_| false).unwrap();
             let mut growing = Growing::begin(&out, None).unwrap();
             assert_eq!(growing.add(&rows(0.5), &[]), None);
             let table = fs::read_to_string(out.join(TABLES[1])).unwrap();
             let times = csv::read_link_samples(&table).unwrap().iter().map(|row| row.t_s).collect::<Vec<_>>();
             assert_eq!(times, [0.5]);
             assert_eq!(names(&out), ["INCOMPLETE", "events.csv", TABLES[0], TABLES[1]]);
-            assert!(prepare(&out, None, false).unwrap_err().text().contains("another run writes"));
+            assert!(prepare(&out, None, |_| false).unwrap_err().text().contains("another run writes"));
             growing.finish(&mut Summary { interrupted: is_interrupted, ..Summary::default() }).unwrap();
             let whole = ["events.csv", TABLES[0], TABLES[1], "summary.json"];
             assert_eq!(names(&out).iter().filter(|name| *name != "INCOMPLETE").collect::<Vec<_>>(), whole);
@@ -362,12 +446,12 @@ mod tests {
         fs::write(out.join("notes.txt"), "mine").unwrap();
         for name in ["summary.json", "events.csv"] {
             fs::write(out.join(name), "mine").unwrap();
-            let told = prepare(out, None, false).unwrap_err();
+            let told = prepare(out, None, |_| false).unwrap_err();
             assert!(told.text().contains(name) && told.text().contains("Remedy"), "{told:?}");
             assert_eq!(fs::read_to_string(out.join(name)).unwrap(), "mine");
             fs::remove_file(out.join(name)).unwrap();
         }
-        prepare(out, None, false).unwrap();
+        prepare(out, None, |_| false).unwrap();
         let growing = Growing::begin(out, None).unwrap();
         fs::remove_file(out.join(TABLES[0])).unwrap();
         fs::write(out.join(TABLES[0]), "mine").unwrap();
@@ -406,10 +490,10 @@ mod tests {
         let rotation = Some(Rotation { size: 2000, kept: 2 });
         // A file that somebody else put there is not put aside over.
         fs::write(out.join("events.1.csv"), "mine").unwrap();
-        assert!(prepare(out, rotation, false).unwrap_err().text().contains("events.1.csv"));
-        assert!(prepare(out, None, false).is_ok());
+        assert!(prepare(out, rotation, |_| false).unwrap_err().text().contains("events.1.csv"));
+        assert!(prepare(out, None, |_| false).is_ok());
         fs::remove_file(out.join("events.1.csv")).unwrap();
-        prepare(out, rotation, false).unwrap();
+        prepare(out, rotation, |_| false).unwrap();
         let mut growing = Growing::begin(out, rotation).unwrap();
         let total =
             || -> u64 { fs::read_dir(out).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum() };
@@ -420,7 +504,7 @@ mod tests {
         }
         assert!(largest < 3 * 3 * 2200, "{largest} bytes");
         assert!(
-            prepare(out, rotation, false).unwrap_err().text().contains("another run writes"),
+            prepare(out, rotation, |_| false).unwrap_err().text().contains("another run writes"),
             "still locked"
         );
         let read = |name: &str| {
@@ -435,15 +519,15 @@ mod tests {
         growing.finish(&mut Summary::default()).unwrap();
         assert!(out.join("samples_b_to_a.2.csv").exists() && out.join("summary.json").exists());
         // The next run takes what this one left for its own, also what it does not put aside any more.
-        prepare(out, None, false).unwrap();
+        prepare(out, None, |_| false).unwrap();
         Growing::begin(out, None).unwrap().finish(&mut Summary::default()).unwrap();
         assert_eq!(names(out), ["events.csv", TABLES[0], TABLES[1], "summary.json"]);
         // One that was killed leaves nothing that the next one refuses.
-        prepare(out, rotation, false).unwrap();
+        prepare(out, rotation, |_| false).unwrap();
         let mut killed = Growing::begin(out, rotation).unwrap();
         (0..100).for_each(|row| assert_eq!(killed.add(&rows(f64::from(row)), &[]), None));
         drop(killed);
-        prepare(out, rotation, false).unwrap();
+        prepare(out, rotation, |_| false).unwrap();
     }
 
     fn times(folder: &Path) -> Vec<u32> {
@@ -463,7 +547,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path();
         for (run, is_killed) in [(0, true), (1, false), (2, true)] {
-            prepare(out, None, false).unwrap();
+            prepare(out, None, |_| false).unwrap();
             let mut growing = Growing::begin(out, None).unwrap();
             assert_eq!(growing.said().is_some(), run > 0);
             assert_eq!(earlier(out).len(), run as usize);
@@ -488,13 +572,63 @@ mod tests {
         assert_eq!(names(&all[0]), ["INCOMPLETE", "events.csv", TABLES[0], TABLES[1]]);
         assert_eq!(names(&all[1]), ["events.csv", TABLES[0], TABLES[1], "summary.json"]);
         assert!(FileSet::foreign(&all[1], &TABLES).is_empty(), "they are known as ours there");
-        // The oldest go, but for what somebody else keeps there.
+        // The oldest go, but for what somebody else keeps there, whatever the clock says; and what has other
+        // names, or is elsewhere, stays.
         fs::write(all[0].join("notes.txt"), "mine").unwrap();
+        let (kept, elsewhere) = (out.join(EARLIER).join("0-good"), tempfile::tempdir().unwrap());
+        fs::rename(&all[1], &kept).unwrap();
+        fs::write(elsewhere.path().join("events.csv"), "mine").unwrap();
+        fs::write(elsewhere.path().join(".weir-files"), "events.csv\n").unwrap();
+        let link = out.join(EARLIER).join("0000-2026-11-26T15-15-17.600Z");
+        std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
         for run in 3..15 {
             Growing::begin(out, None).unwrap().add(&rows(f64::from(run)), &[]);
+            let future =
+                std::time::SystemTime::now() + Duration::from_secs(if run == 5 { 1 << 30 } else { 0 });
+            File::options().append(true).open(out.join(TABLES[0])).unwrap().set_modified(future).unwrap();
         }
-        assert_eq!(names(&all[0]), ["notes.txt"]);
-        assert!(!all[1].exists() && earlier(out).len() <= EARLIER_KEPT + 1, "{:?}", earlier(out));
+        assert_eq!((names(&all[0]), names(&kept).len()), (vec!["notes.txt".to_string()], 4));
+        assert!(elsewhere.path().join("events.csv").exists() && link.exists());
+        let left = all_earlier(&out.join(EARLIER));
+        assert_eq!(left.last().map(|(_, folder)| times(folder)), Some(vec![13]), "{left:?}");
+        assert_eq!(left.len(), EARLIER_KEPT, "{left:?}");
+    }
+
+    #[test]
+    fn files_that_others_put_there_meanwhile_are_not_put_aside_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path();
+        let rotation = Some(Rotation { size: 1, kept: 2 });
+        let mut growing = Growing::begin(out, rotation).unwrap();
+        assert_eq!(growing.add(&rows(1.0), &[]), None);
+        assert_eq!(growing.add(&rows(2.0), &[]), None);
+        fs::remove_file(out.join("samples_a_to_b.2.csv")).unwrap();
+        fs::write(out.join("samples_a_to_b.2.csv"), "mine").unwrap();
+        let told = growing.add(&rows(3.0), &[]).unwrap();
+        assert!(told.contains("samples_a_to_b.2.csv was replaced") && !told.contains("make room"), "{told}");
+        assert_eq!(fs::read_to_string(out.join("samples_a_to_b.2.csv")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn a_folder_that_takes_nothing_is_refused_before_anything_is_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path();
+        fs::write(out.join(EARLIER), "mine").unwrap();
+        assert!(prepare(out, None, |_| true).unwrap_err().text().contains("Remedy: move it away"));
+        fs::remove_file(out.join(EARLIER)).unwrap();
+        // A pipe of the name of a table, which was a table of ours, is not waited for.
+        drop(Growing::begin(out, None).unwrap());
+        fs::remove_file(out.join(TABLES[0])).unwrap();
+        let pipe = std::ffi::CString::new(out.join(TABLES[0]).to_str().unwrap()).unwrap();
+        // SAFETY: the name ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+        prepare(out, None, |_| false).unwrap();
+        // Who writes there is known, so that a run does not take over one and wait for another.
+        let first = Growing::begin(out, None).unwrap();
+        assert_eq!(writer(out), Some(std::process::id()));
+        assert!(prepare(out, None, |pid| pid != Some(std::process::id())).is_err());
+        drop(first);
+        assert_eq!(writer(out), None);
     }
 
     #[test]
@@ -503,7 +637,7 @@ mod tests {
         let out = folder.path();
         let mut first = Growing::begin(out, None).unwrap();
         first.add(&rows(1.0), &[]);
-        prepare(out, None, true).unwrap();
+        prepare(out, None, |_| true).unwrap();
         let mut second = Growing::begin(out, None).unwrap();
         assert_eq!(second.add(&rows(2.0), &[]), None);
         assert_eq!(times(out), [1]);

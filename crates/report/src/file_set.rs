@@ -138,6 +138,11 @@ impl FileSet {
         Ok(())
     }
 
+    /// Whether there is a set in a folder.
+    pub fn is_in(folder: &Path) -> bool {
+        folder.join(LIST).symlink_metadata().is_ok_and(|about| about.is_file())
+    }
+
     /// Removes the set that is in a folder, and the folder if nothing else is in it.
     pub fn remove(folder: &Path) -> Result<(), WriteError> {
         clear(folder)

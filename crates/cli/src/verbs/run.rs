@@ -143,8 +143,8 @@ fn told(Measured { summary, written, out }: Measured, output: &Output) -> Done {
     output.result(&summary, || {
         let text = table::results([&summary], output.paint());
         match &out {
-            Some(out) => format!("{text}\nResults: {}", out.display()),
-            None => text,
+            Some(out) if written.is_ok() => format!("{text}\nResults: {}", out.display()),
+            _ => text,
         }
     });
     written?;
@@ -171,7 +171,8 @@ fn told_of_several(all: Vec<(PathBuf, Followed)>, has_end: bool, output: &Output
     output.result(&serde_json::json!({ "interrupted": is_interrupted, "runs": runs }), || {
         let measured = all.iter().filter_map(|(_, result)| result.as_ref().ok());
         let mut text = table::results(measured.clone().map(|one| &one.summary), output.paint());
-        for out in measured.filter_map(|one| one.out.as_ref()) {
+        let whole = measured.filter(|one| one.written.is_ok());
+        for out in whole.filter_map(|one| one.out.as_ref()) {
             text.push_str(&format!("\nResults: {}", out.display()));
         }
         for (file, result) in &all {

@@ -149,7 +149,11 @@ impl Prepared {
             .iter()
             .for_each(|warning| speaker.say(Entry::warn("configuration", warning).prefixed("warning: ")));
         let rotation = Rotation::of(&config.run);
-        out(&config).map_or(Ok(()), |out| growing::prepare(out, rotation, takeover))?;
+        let user = |port: &str| weir_dataplane::user_of(weir_dataplane::Interface::find(port).ok()?.index);
+        let former = takeover.then(|| [&config.ports.a, &config.ports.b].map(|port| user(port)));
+        // Where it is not known who writes there, the look at the ports tells.
+        let is_to_end = |pid: Option<u32>| former.is_some_and(|all| pid.is_none() || all.contains(&pid));
+        out(&config).map_or(Ok(()), |out| growing::prepare(out, rotation, is_to_end))?;
         Ok(Prepared {
             file: file.to_path_buf(),
             source: Source::new(Some(file), &set, document).assuming(assumed),
