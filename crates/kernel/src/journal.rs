@@ -421,7 +421,15 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<PutBack> {
     paths.retain(|path| path.extension().is_some_and(|e| e == "jsonl"));
     paths.sort();
     for path in paths {
-        let Ok(file) = File::open(&path) else { continue };
+        let odd = || {
+            let told = format!("{}: not a journal; left alone. Remedy: remove it", path.display());
+            PutBack::LeftAlone(told)
+        };
+        let Ok(file) = open(&path) else { continue };
+        if !file.metadata().is_ok_and(|about| about.is_file()) {
+            said.push(odd());
+            continue;
+        }
         match file.try_lock() {
             Ok(()) => {}
             // Somebody lives, or somebody else puts it back.
@@ -433,11 +441,17 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<PutBack> {
         }
         let mut text = String::new();
         if file.metadata().is_ok_and(|m| m.len() > READ_MAX) || (&file).read_to_string(&mut text).is_err() {
-            let told = format!("{}: not a journal; left alone. Remedy: remove it", path.display());
-            said.push(PutBack::LeftAlone(told));
+            said.push(odd());
             continue;
         }
-        let Some((_, entries)) = read(&text) else { continue };
+        let Some((_, entries)) = read(&text) else {
+            // That of another network namespace stays.
+            let first = text.lines().next().map(serde_json::from_str::<Line>);
+            if !matches!(first, None | Some(Ok(Line::Here { .. }))) {
+                said.push(odd());
+            }
+            continue;
+        };
         // Last first, as shapers may be shared.
         let left = entries.iter().rev().filter(|entry| !put_back(entry, kernel, &mut said)).count();
         if left == 0 {
@@ -445,6 +459,11 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<PutBack> {
         }
     }
     said
+}
+
+/// Opens a journal. Of a pipe with the name of one nobody waits for the other end.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)
 }
 
 /// A journal of a process that is dead, which nobody else looks at while the file is open.
@@ -459,7 +478,7 @@ fn dead(folder: &Path) -> Vec<Dead> {
     let all = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let journals = all.filter(|path| path.extension().is_some_and(|e| e == "jsonl"));
     let found = journals.filter_map(|path| {
-        let file = File::open(&path).ok()?;
+        let file = open(&path).ok()?;
         file.try_lock().ok()?;
         let mut first = String::new();
         BufReader::new((&file).take(READ_MAX)).read_line(&mut first).ok()?;

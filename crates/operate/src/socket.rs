@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -61,7 +61,10 @@ pub fn running(folder: &Path) -> io::Result<Vec<PathBuf>> {
         let Some(numbers) = numbers else { continue };
         match UnixStream::connect(&path) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                let _ = fs::remove_file(&path);
+                // Whatever else has such a name is nobody's to ask, and not ours to remove.
+                if fs::symlink_metadata(&path).is_ok_and(|about| about.file_type().is_socket()) {
+                    let _ = fs::remove_file(&path);
+                }
             }
             // Whoever listens and is busy, or is another's, is there all the same.
             _ => found.push((numbers, path)),
@@ -88,6 +91,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let dead = folder.path().join("control-1.sock");
         drop(UnixListener::bind(&dead).unwrap());
+        let plain = folder.path().join("control-2.sock");
+        fs::write(&plain, "mine").unwrap();
         fs::write(folder.path().join("12-34.json"), "{}").unwrap();
         let tenth = ControlSocket::bind(folder.path(), 9).unwrap();
         let third = ControlSocket::bind(folder.path(), 2).unwrap();
