@@ -169,9 +169,29 @@ fn unreachable(error: &client::Failure) -> Failure {
     Failure::Failed(error.to_string())
 }
 
-/// The programs that run, or those of them that are named.
+/// The programs that run, or those of them that are named, to be looked at: one of several that does not
+/// answer is told, and does not hide the others.
 fn running(named: &[String]) -> Result<Vec<Running>, Failure> {
-    let mut found = Vec::new();
+    let mut silent = Vec::new();
+    let found = asked(named, &mut |failure| {
+        silent.push(failure);
+        Ok(())
+    })?;
+    if found.is_empty()
+        && let Some(failure) = silent.pop()
+    {
+        return Err(failure);
+    }
+    silent.iter().for_each(|failure| crate::output::warn(format!("warning: {}", failure.text())));
+    Ok(found)
+}
+
+/// The same; `silent` says what becomes of one that does not answer, where none is named.
+fn asked(
+    named: &[String],
+    silent: &mut dyn FnMut(Failure) -> Result<(), Failure>,
+) -> Result<Vec<Running>, Failure> {
+    let (mut found, mut is_any, mut mute) = (Vec::new(), false, String::new());
     for socket in sockets(named)? {
         let looked = Client::connect(&socket).and_then(|mut client| {
             let status: Status = client.ask("GET", "/v1/status", None::<&()>)?;
@@ -181,11 +201,19 @@ fn running(named: &[String]) -> Result<Vec<Running>, Failure> {
             Ok(one) => found.push(one),
             // One that ends meanwhile is no failure, unless it was named.
             Err(_) if !named.contains(&socket.display().to_string()) && !socket.exists() => {}
+            Err(error) if named.is_empty() => {
+                is_any = true;
+                silent(unreachable(&error))?;
+            }
+            // Who is named by a port or a number may be any of the others.
+            Err(error) if !named.contains(&socket.display().to_string()) => {
+                mute.push_str(&format!("; {}", unreachable(&error).text()));
+            }
             Err(error) => return Err(unreachable(&error)),
         }
     }
     if named.is_empty() {
-        if found.is_empty() {
+        if found.is_empty() && !is_any {
             return Err(Failure::Failed(format!(
                 "no link runs here: there is no control socket in {FOLDER}. Remedy: start one with `weir run FILE`, `weir steer` \
                  or `weir upf FILE`"
@@ -199,7 +227,7 @@ fn running(named: &[String]) -> Result<Vec<Running>, Failure> {
             let known: Vec<String> = found.iter().map(named).collect();
             let known = if known.is_empty() { "nothing".into() } else { known.join(", ") };
             return Err(Failure::Input(format!(
-                "no link that runs has the port, process number or socket `{name}`. Remedy: name one of what runs: {known}"
+                "no link that runs has the port, process number or socket `{name}`. Remedy: name one of what runs: {known}{mute}"
             )));
         }
     }
@@ -235,7 +263,8 @@ impl Running {
 
 /// The programs to change: what is named, or the only one, or all if that is said.
 fn chosen(named: &[String], all: bool) -> Result<Vec<Running>, Failure> {
-    let found = running(named)?;
+    // Changes are for all of them, or for none.
+    let found = asked(named, &mut |failure| Err(failure))?;
     if found.len() > 1 && named.is_empty() && !all {
         let titles: Vec<String> =
             found.iter().map(|one| format!("{} (pid {})", one.status.title, one.status.pid)).collect();
@@ -366,21 +395,32 @@ fn get(mut found: Vec<Running>, keys: &[String], output: &Output) -> Done {
         let mut told = json!({
             "link": one.status.title, "pid": one.status.pid, "file": configuration.file,
         });
-        let text = match values(one, &configuration, keys) {
-            Ok(values) => {
-                let lines: Vec<String> =
-                    values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-                told["values"] = json!(values);
-                if asks_for_all { configuration.toml.clone() } else { lines.join("\n") }
+        // Of several each may have what another has not.
+        let each: Vec<&[String]> =
+            if is_only || asks_for_all { vec![keys] } else { keys.chunks(1).collect() };
+        let (mut found, mut missing) = (BTreeMap::new(), Vec::new());
+        for keys in each {
+            match values(one, &configuration, keys) {
+                Ok(values) => found.extend(values),
+                Err(Failure::Input(why)) if !is_only => missing.push(why),
+                Err(failure) => return Err(failure),
             }
-            // Another of several may have what this one has not.
-            Err(Failure::Input(why)) if !is_only => {
-                without.push(format!("{} (process {}): {why}", one.status.title, one.status.pid));
-                told["error"] = json!(why);
-                format!("# {}", why.replace('\n', "\n# "))
-            }
-            Err(failure) => return Err(failure),
+        }
+        let lines = found.iter().map(|(key, value)| format!("{key} = {value}"));
+        let whys = missing.iter().map(|why| format!("# {}", why.replace('\n', "\n# ")));
+        let text = if asks_for_all {
+            configuration.toml.clone()
+        } else {
+            lines.chain(whys).collect::<Vec<_>>().join("\n")
         };
+        if found.is_empty() && !missing.is_empty() {
+            let whys = missing.join("; ");
+            without.push(format!("{} (process {}): {whys}", one.status.title, one.status.pid));
+        }
+        told["values"] = json!(found);
+        if !missing.is_empty() {
+            told["error"] = json!(missing.join("; "));
+        }
         texts.push(if is_only { text } else { format!("# {}\n{text}", one.status.title) });
         all.push(told);
     }
