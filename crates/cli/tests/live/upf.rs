@@ -292,6 +292,12 @@ fn of_several_programs_those_that_have_a_key_tell_its_value() {
     let of = |upf: &Upf| links.iter().find(|link| link["pid"] == upf.child.id()).unwrap();
     assert_eq!(of(&all[0])["values"]["flow.policy.target_max"], "\"20ms\"", "{told}");
     assert!(of(&all[1])["error"].as_str().unwrap().contains("has no value"), "{told}");
+    // Of several keys each is told that is there.
+    let (status, told) =
+        ctl(all[0].child.id(), &["--link", &other, "get", "flow.policy.target_max", "n4.address"]);
+    let links = told["links"].as_array().unwrap();
+    let values: Vec<_> = links.iter().map(|link| link["values"].as_object().unwrap().len()).collect();
+    assert!(status == 0 && (values == [2, 1] || values == [1, 2]), "{told}");
     // What none has is an error that names each.
     let (status, told) = get("flow.policy.target_maximum");
     let error = told["error"].as_str().unwrap();
@@ -565,6 +571,12 @@ fn sessions_by_hand_are_added_changed_listed_and_ended() {
     assert!(status == 2 && told.to_string().contains("sessions.0.ambr_down"), "{told}");
     let (status, told, _) = ask(&["change", "phoen", "--teid", "5"]);
     assert!(status == 2 && told.to_string().contains("did you mean \\\"phone\\\"?"), "{told}");
+    let mapped = ["--station", "::ffff:192.0.2.9", "--teid", "0x97"];
+    let (status, told, _) = ask(&[&["add", "other", "--ue", "10.45.0.8"], &mapped[..]].concat());
+    assert!(status == 2 && told.to_string().contains("write 192.0.2.9"), "{told}");
+    let one = ["--station", "192.0.2.9", "--teid", "0x97", "--core", "192.0.2.9", "--core-teid", "0x97"];
+    let (status, told, _) = ask(&[&["add", "other", "--ue", "10.45.0.8"], &one[..]].concat());
+    assert!(status == 2 && told.to_string().contains("for the other way"), "{told}");
     let (status, told, _) = ask(&["change", "phone", "--teid", "2"]);
     assert!(status == 2 && told.to_string().contains("is that of session \\\"b\\\""), "{told}");
     let (status, told, _) = ask(&["delete", "phone", "a"]);

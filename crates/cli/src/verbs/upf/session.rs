@@ -330,11 +330,42 @@ fn named(session: &SessionConfig, error: client::Error) -> Failure {
 fn sends_into(session: &SessionConfig) -> impl Iterator<Item = (&'static str, IpAddr, u32)> {
     let bearers = session.flows.iter().filter_map(|flow| flow.teid);
     let station = [session.teid].into_iter().chain(bearers).map(|teid| ("teid", session.station, teid));
-    station.chain(session.core.zip(session.core_teid).map(|(core, teid)| ("core_teid", core, teid)))
+    // IPv4 addresses in IPv6 form (RFC 4291 section 2.5.5.2) are of sessions that earlier versions asked for.
+    let all =
+        station.chain(session.core.zip(session.core_teid).map(|(core, teid)| ("core_teid", core, teid)));
+    all.map(|(key, address, teid)| (key, address.to_canonical(), teid))
+}
+
+/// An address that the user plane would take for another one than was meant.
+fn check_addresses(session: &SessionConfig) -> Result<(), Failure> {
+    let all = [("station", Some(session.station)), ("core", session.core)];
+    for (key, address) in all.into_iter().filter_map(|(key, address)| Some((key, address?))) {
+        if address.to_canonical() != address {
+            return Err(Failure::Input(format!(
+                "session {:?}: key `{key}`: {address} is an IPv4 address in IPv6 form, to which no packet is routed. Remedy: \
+                 write {}",
+                session.name,
+                address.to_canonical()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// No two sessions send into one tunnel: whoever is at its other end could not tell their packets apart.
 fn apart(session: &SessionConfig, others: impl Iterator<Item = SessionConfig>) -> Result<(), Failure> {
+    check_addresses(session)?;
+    let own: Vec<_> = sends_into(session).collect();
+    let is_double = |(at, one): &(usize, &(_, IpAddr, u32))| {
+        own[..*at].iter().any(|other| (other.1, other.2) == (one.1, one.2))
+    };
+    if let Some((_, (key, address, teid))) = own.iter().enumerate().find(is_double) {
+        return Err(Failure::Input(format!(
+            "session {:?}: key `{key}`: the tunnel {teid:#x} at {address} is there already, for the other way. Remedy: give \
+             each its own",
+            session.name
+        )));
+    }
     for other in others {
         let is_its = |at: &(_, IpAddr, u32)| sends_into(&other).any(|its| (its.1, its.2) == (at.1, at.2));
         if let Some((key, address, teid)) = sends_into(session).find(is_its) {
