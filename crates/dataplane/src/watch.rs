@@ -45,9 +45,14 @@ impl Links {
         self.0[port].lost.load(Ordering::Relaxed)
     }
 
-    /// All have a link, or none, from now on until they are looked at.
+    /// A port has a link, or none, from now on until it is looked at.
+    pub fn set(&self, port: usize, state: LinkState) {
+        self.0[port].state.store(state as u8, Ordering::Relaxed);
+    }
+
+    /// The same of all.
     pub fn set_all(&self, state: LinkState) {
-        self.0.iter().for_each(|port| port.state.store(state as u8, Ordering::Relaxed));
+        (0..self.0.len()).for_each(|port| self.set(port, state));
     }
 
     pub(crate) fn set_lost(&self, port: usize, lost: u64) {

@@ -248,7 +248,10 @@ impl PlaneLoop {
                 Ok(end) => break end,
                 Err(error) => error,
             };
-            self.told.links.set_all(LinkState::Down);
+            match self.gone(&error) {
+                Some(port) => self.told.links.set(port, LinkState::Down),
+                None => self.told.links.set_all(LinkState::Down),
+            }
             let left = ports.close();
             // Frames that wait lie in memory that goes with the ports.
             self.plane.forget_frames();
@@ -269,6 +272,12 @@ impl PlaneLoop {
                 vec![format!("process {by} took over the ports")]
             }
         })
+    }
+
+    /// The port that vanished, where that is why they do not work.
+    fn gone(&self, error: &Error) -> Option<usize> {
+        let Error::PortGone(name, _) = error else { return None };
+        self.setup.names.iter().position(|port| port == name)
     }
 
     /// Opens the ports again; `None` if it is stopped before they can be.
