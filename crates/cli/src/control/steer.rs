@@ -167,11 +167,23 @@ impl Watched {
     }
 }
 
-/// With the policy that holds where none is written, so that it is told, and changes key by key.
+/// What to say of queues that get a policy of their own.
+fn own_policies(before: &SteerConfig, after: &SteerConfig) -> Vec<String> {
+    let both = before.queues.iter().zip(&after.queues).enumerate();
+    let own = both.filter(|(_, (before, after))| before.policy.is_none() && after.policy.is_some());
+    own.map(|(number, _)| {
+        format!(
+            "queues.{number} has a policy of its own from now on: its keys that are not written have their defaults, whatever \
+             `policy` says"
+        )
+    })
+    .collect()
+}
+
+/// With the policy that holds for queues without one of their own, written or not, so that it is told, and
+/// changes key by key.
 pub fn settled(mut config: SteerConfig) -> SteerConfig {
-    if config.queues.iter().any(|queue| queue.policy.is_none()) {
-        config.policy.get_or_insert_default();
-    }
+    config.policy.get_or_insert_default();
     config
 }
 
@@ -228,7 +240,8 @@ impl Controlled for Asked<'_> {
         let drivers = &watched.drivers;
         let driver_rate = |name: &str| drivers.get(name).copied();
         let wrong = |e: Setup| (422, Refusal::plain(e.to_string()));
-        let mut applied = Applied { changed: valued(changed), at_s: None, notes: Vec::new() };
+        let mut applied =
+            Applied { changed: valued(changed), at_s: None, notes: own_policies(&watched.current, &config) };
         if dry_run {
             steerer.check(&config, &driver_rate).map_err(wrong)?;
             return Ok(applied);
