@@ -172,11 +172,7 @@ fn unreachable(error: &client::Failure) -> Failure {
 /// The programs that run, or those of them that are named, to be looked at: one of several that does not
 /// answer is told, and does not hide the others.
 fn running(named: &[String]) -> Result<Vec<Running>, Failure> {
-    let mut silent = Vec::new();
-    let found = asked(named, &mut |failure| {
-        silent.push(failure);
-        Ok(())
-    })?;
+    let (found, mut silent) = asked(named)?;
     if found.is_empty()
         && let Some(failure) = silent.pop()
     {
@@ -186,53 +182,47 @@ fn running(named: &[String]) -> Result<Vec<Running>, Failure> {
     Ok(found)
 }
 
-/// The same; `silent` says what becomes of one that does not answer, where none is named.
-fn asked(
-    named: &[String],
-    silent: &mut dyn FnMut(Failure) -> Result<(), Failure>,
-) -> Result<Vec<Running>, Failure> {
-    let (mut found, mut is_any, mut mute) = (Vec::new(), false, String::new());
+/// The same, and why others of those that are meant do not answer.
+fn asked(named: &[String]) -> Result<(Vec<Running>, Vec<Failure>), Failure> {
+    let (mut found, mut silent) = (Vec::new(), Vec::new());
     for socket in sockets(named)? {
         let looked = Client::connect(&socket).and_then(|mut client| {
             let status: Status = client.ask("GET", "/v1/status", None::<&()>)?;
             Ok(Running { socket: socket.clone(), client, status })
         });
+        let is_named = named.contains(&socket.display().to_string());
         match looked {
             Ok(one) => found.push(one),
-            // One that ends meanwhile is no failure, unless it was named.
-            Err(_) if !named.contains(&socket.display().to_string()) && !socket.exists() => {}
-            Err(error) if named.is_empty() => {
-                is_any = true;
-                silent(unreachable(&error))?;
-            }
+            Err(error) if is_named => return Err(unreachable(&error)),
+            // One that ends meanwhile is no failure.
+            Err(_) if !socket.exists() => {}
             // Who is named by a port or a number may be any of the others.
-            Err(error) if !named.contains(&socket.display().to_string()) => {
-                mute.push_str(&format!("; {}", unreachable(&error).text()));
-            }
-            Err(error) => return Err(unreachable(&error)),
+            Err(error) => silent.push(unreachable(&error)),
         }
     }
     if named.is_empty() {
-        if found.is_empty() && !is_any {
+        if found.is_empty() && silent.is_empty() {
             return Err(Failure::Failed(format!(
                 "no link runs here: there is no control socket in {FOLDER}. Remedy: start one with `weir run FILE`, `weir steer` \
                  or `weir upf FILE`"
             )));
         }
-        return Ok(found);
+        return Ok((found, silent));
     }
     for name in named {
         if !found.iter().any(|one| one.is_called(name)) {
             let named = |one: &Running| format!("{} (process {})", one.status.title, one.status.pid);
             let known: Vec<String> = found.iter().map(named).collect();
             let known = if known.is_empty() { "nothing".into() } else { known.join(", ") };
+            let mute: String = silent.iter().map(|failure| format!("; {}", failure.text())).collect();
             return Err(Failure::Input(format!(
                 "no link that runs has the port, process number or socket `{name}`. Remedy: name one of what runs: {known}{mute}"
             )));
         }
     }
     found.retain(|one| named.iter().any(|name| one.is_called(name)));
-    Ok(found)
+    // The others are not meant.
+    Ok((found, Vec::new()))
 }
 
 fn sockets(named: &[String]) -> Result<Vec<PathBuf>, Failure> {
@@ -264,7 +254,10 @@ impl Running {
 /// The programs to change: what is named, or the only one, or all if that is said.
 fn chosen(named: &[String], all: bool) -> Result<Vec<Running>, Failure> {
     // Changes are for all of them, or for none.
-    let found = asked(named, &mut |failure| Err(failure))?;
+    let (found, silent) = asked(named)?;
+    if let Some(failure) = silent.into_iter().next() {
+        return Err(failure);
+    }
     if found.len() > 1 && named.is_empty() && !all {
         let titles: Vec<String> =
             found.iter().map(|one| format!("{} (pid {})", one.status.title, one.status.pid)).collect();
