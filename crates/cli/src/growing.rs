@@ -229,11 +229,14 @@ impl Growing {
         let mut rows = [csv::link_rows(&samples[0]), csv::link_rows(&samples[1]), csv::steering_rows(events)];
         if let Some((since, waiting)) = &mut self.waiting {
             waiting.iter_mut().zip(&rows).for_each(|(waiting, rows)| waiting.push_str(rows));
-            if is_taken(&self.folder) && since.elapsed() < PATIENCE {
+            let is_taken = is_taken(&self.folder);
+            if is_taken && since.elapsed() < PATIENCE {
                 return None;
             }
             rows = std::mem::take(waiting);
-            if let Err(failure) = self.stop_waiting() {
+            self.waiting = None;
+            let begun = if is_taken { Err(taken(&self.folder)) } else { self.begin_tables() };
+            if let Err(failure) = begun {
                 self.failure = Some(format!("{}. The run goes on without tables", failure.text()));
                 return self.failure.clone();
             }
@@ -250,12 +253,6 @@ impl Growing {
             format!("cannot write to {folder}: {e}. The run goes on; its tables end here. Remedy: {remedy}")
         });
         self.failure.clone()
-    }
-
-    /// Begins the tables, if nobody else writes there.
-    fn stop_waiting(&mut self) -> Result<(), Failure> {
-        self.waiting = None;
-        if is_taken(&self.folder) { Err(taken(&self.folder)) } else { self.begin_tables() }
     }
 
     /// Puts tables aside that are large enough.
