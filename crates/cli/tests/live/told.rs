@@ -352,14 +352,20 @@ fn rows(folder: &Path, name: &str) -> usize {
     text.lines().count() - 1
 }
 
+/// A folder for results, and a configuration that has a row written there every 10 ms.
+fn with_results(folder: &Folder) -> (PathBuf, String) {
+    let out = folder.path().join("out");
+    let config = format!("{}[run]\nsample = \"10ms\"\nout = {out:?}\n", shaped());
+    (out, config)
+}
+
 #[test]
 fn results_are_written_as_the_run_goes_and_are_whole_at_its_end() {
     let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let folder = Folder::new();
-    let out = folder.path().join("out");
-    let config = format!("{}[run]\nsample = \"10ms\"\nout = {out:?}\n", shaped());
+    let (out, config) = with_results(&folder);
     for signal in [libc::SIGINT, libc::SIGTERM] {
         let mut weir = Weir::start(bot, &config);
         std::thread::sleep(ms(1000));
@@ -420,8 +426,7 @@ fn a_run_that_takes_over_or_comes_after_a_crash_puts_the_results_before_aside() 
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let folder = Folder::new();
-    let out = folder.path().join("out");
-    let config = format!("{}[run]\nsample = \"10ms\"\nout = {out:?}\n", shaped());
+    let (out, config) = with_results(&folder);
     let first = Weir::start(bot, &config);
     std::thread::sleep(ms(500));
     let mut second = Weir::start_with(bot, &config, &["--takeover"]);
