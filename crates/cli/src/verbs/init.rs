@@ -235,12 +235,18 @@ fn guessed(survey: &[PortSurvey]) -> [Option<String>; 2] {
 }
 
 fn missing(survey: &[PortSurvey], option: &str) -> Failure {
+    Failure::Input(format!(
+        "it is not clear which port is meant. Remedy: name it with `{option}`; {}",
+        taken(survey)
+    ))
+}
+
+/// The ports that a run would take, in words.
+fn taken(survey: &[PortSurvey]) -> String {
     let can = survey.iter().filter(|port| port.mode.is_some());
     let names: Vec<&str> = can.map(|port| port.name.as_str()).collect();
     let names = if names.is_empty() { "none".to_string() } else { names.join(", ") };
-    Failure::Input(format!(
-        "it is not clear which port is meant. Remedy: name it with `{option}`; ports that a run would take: {names}"
-    ))
+    format!("ports that a run would take: {names}")
 }
 
 /// Why a run would refuse a port as it is now.
@@ -253,10 +259,7 @@ fn not_taken(name: &str, survey: &[PortSurvey]) -> Option<String> {
         }
         Some(_) => return None,
     };
-    let can: Vec<&str> =
-        survey.iter().filter(|port| port.mode.is_some()).map(|port| port.name.as_str()).collect();
-    let can = if can.is_empty() { "none".into() } else { can.join(", ") };
-    Some(format!("{name} {why}; ports that a run would take: {can}"))
+    Some(format!("{name} {why}; {}", taken(survey)))
 }
 
 fn no_rate(port: &str) -> Failure {

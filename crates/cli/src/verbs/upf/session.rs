@@ -367,8 +367,8 @@ fn apart(session: &SessionConfig, others: impl Iterator<Item = SessionConfig>) -
         )));
     }
     for other in others {
-        let is_its = |at: &(_, IpAddr, u32)| sends_into(&other).any(|its| (its.1, its.2) == (at.1, at.2));
-        if let Some((key, address, teid)) = sends_into(session).find(is_its) {
+        let is_its = |at: &&(_, IpAddr, u32)| sends_into(&other).any(|its| (its.1, its.2) == (at.1, at.2));
+        if let Some((key, address, teid)) = own.iter().find(is_its) {
             return Err(Failure::Input(format!(
                 "session {:?}: key `{key}`: the tunnel {teid:#x} at {address} is that of session {:?}. Remedy: give it the \
                  tunnel that its own base station, or core, has for it; if the other one has ended, `delete` that first",
