@@ -12,12 +12,11 @@ mod wires;
 pub use scenario::Access;
 
 use crate::error::{Error, Result};
-use crate::exclusive::exclusive;
+use crate::exclusive::Exclusive;
 use crate::follow::{Follow, Playing};
 use crate::host;
 use crate::loop_thread::LoopThread;
 use crate::netns;
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use traffic::Traffic;
 use weir_config::{Channel, RunConfig};
@@ -147,12 +146,11 @@ pub struct ConnectionResult {
     pub rtt_ms: f64,
 }
 
-/// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times
-/// a second with the time since then, from zero, and can end it. `watch` is told about ten times a second;
-/// what was measured until it breaks off is returned.
+/// Runs it with the right to measure that `turn` gives (`exclusive`, or runs side by side). `watch` is told
+/// about ten times a second; what was measured until it breaks off is returned.
 pub fn run(
     config: &AccessConfig,
-    waiting: impl FnMut(Duration) -> ControlFlow<()>,
+    turn: impl FnOnce() -> Result<Exclusive>,
     watch: &mut dyn Follow,
 ) -> Result<Vec<ModemResult>> {
     let modems = config.homes.len() as u32;
@@ -174,7 +172,7 @@ pub fn run(
     if !host::is_root() {
         return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
     }
-    let _alone = exclusive(waiting)?;
+    let _turn = turn()?;
     netns::clean_stale()?;
     let machines: Vec<u32> = config.homes.iter().map(|home| home.machines).collect();
     let wires = Wires::new(&machines, config.way, config.shared, config.fifo)?;

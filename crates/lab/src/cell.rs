@@ -13,12 +13,11 @@ mod load;
 pub mod mobile;
 
 use crate::error::{Error, Result};
-use crate::exclusive::{Exclusive, exclusive};
+use crate::exclusive::Exclusive;
 use crate::host;
 use crate::loop_thread::LoopThread;
 use crate::netns::{self, Testbed, TestbedConfig};
 use load::Load;
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use weir_config::{RunConfig, Variation};
 use weir_dataplane::{DirectionSetup, Impairments, Setup};
@@ -72,15 +71,14 @@ pub struct CellResult {
     pub links: Vec<LinkSummary>,
 }
 
-/// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times
-/// a second with the time since then, from zero, and can end it. `go_on` is asked about twenty times a
-/// second; what was measured until it says no is returned.
+/// Runs it with the right to measure that `turn` gives (`exclusive`, or runs side by side). `go_on` is asked
+/// about twenty times a second; what was measured until it says no is returned.
 pub fn run(
     config: &CellConfig,
-    waiting: impl FnMut(Duration) -> ControlFlow<()>,
+    turn: impl FnOnce() -> Result<Exclusive>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<CellResult> {
-    let (_alone, testbed) = testbed(config.phones, 2, waiting)?;
+    let (_turn, testbed) = testbed(config.phones, 2, turn)?;
     let radio = Impairments { variation: config.radio.clone() };
     let mut core = LoopThread::start(&testbed.boxes()[0], setup("core", &config.core, None, config))?;
     let mut cell = LoopThread::start(&testbed.boxes()[1], setup("radio", &config.cell, Some(radio), config))?;
@@ -106,18 +104,18 @@ pub fn allowed() -> Result<()> {
 fn testbed(
     phones: u32,
     boxes: u32,
-    waiting: impl FnMut(Duration) -> ControlFlow<()>,
+    turn: impl FnOnce() -> Result<Exclusive>,
 ) -> Result<(Exclusive, Testbed)> {
     if !(1..=PHONES_MAX).contains(&phones) {
         let remedy = format!("choose 1 to {PHONES_MAX}");
         return Err(Error::invalid(format!("{phones} phones cannot be had"), remedy));
     }
     allowed()?;
-    let alone = exclusive(waiting)?;
+    let turn = turn()?;
     netns::clean_stale()?;
     let more_receivers = other_phones(phones).collect();
     let testbed = Testbed::new(TestbedConfig { boxes, more_receivers, ..TestbedConfig::default() })?;
-    Ok((alone, testbed))
+    Ok((turn, testbed))
 }
 
 /// Addresses of all phones but the first, which has the receiver's.

@@ -45,7 +45,7 @@ pub mod tcpinfo;
 pub mod traffic;
 
 pub use error::Error;
-pub use exclusive::{Exclusive, beside_others, exclusive, waiting};
+pub use exclusive::{Exclusive, SideBySide, beside_others, exclusive, waiting};
 pub use experiment::{Wanted, directions, follow, run};
 pub use follow::{Follow, Looking, Playing};
 pub use netns::{Testbed, TestbedConfig, clean_stale, in_netns};

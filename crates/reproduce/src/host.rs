@@ -7,9 +7,15 @@ use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::path::Path;
 #[cfg(feature = "live")]
+use std::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(feature = "live")]
+use std::sync::{Mutex, PoisonError};
+#[cfg(feature = "live")]
 use std::time::Duration;
 #[cfg(feature = "live")]
 use weir_config::Scenario;
+#[cfg(feature = "live")]
+use weir_lab::SideBySide;
 use weir_measure::result::Claim;
 #[cfg(feature = "live")]
 use weir_measure::result::Recording;
@@ -116,6 +122,59 @@ pub struct Report {
     pub text: String,
     /// The claims, judged.
     pub claims: Vec<Claim>,
+}
+
+/// Makes live runs, `jobs` at a time, and says how far they are. Results are in the order of the plan. After
+/// an error, or an end that the user asked for, no run begins; interrupted ones are left out.
+#[cfg(feature = "live")]
+pub fn run_live<T: Sync, R: Send>(
+    plan: &[T],
+    jobs: u32,
+    host: &dyn Host,
+    title: impl Fn(&T) -> String + Sync,
+    run: impl Fn(&T, &SideBySide) -> Result<(R, String), Error> + Sync,
+) -> Result<Vec<R>, Error> {
+    let (turns, next) = (SideBySide::default(), AtomicUsize::new(0));
+    let done: Vec<Mutex<Option<Result<R, Error>>>> = plan.iter().map(|_| Mutex::default()).collect();
+    let work = || {
+        while !host.is_interrupted() {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(planned) = plan.get(number) else { return };
+            let named = format!("[{}/{}] {}", number + 1, plan.len(), title(planned));
+            host.say(&named);
+            let result = run(planned, &turns).map(|(measured, told)| {
+                if !host.is_interrupted() {
+                    host.say(&format!("{named}: {told}"));
+                }
+                measured
+            });
+            if host.is_interrupted() && result.is_ok() {
+                return;
+            }
+            if result.is_err() {
+                next.store(plan.len(), Ordering::Relaxed);
+            }
+            *done[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..jobs {
+            scope.spawn(work);
+        }
+        work();
+    });
+    done.into_iter().filter_map(|run| run.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+}
+
+/// How many live runs were made at a time, in words.
+#[cfg(feature = "live")]
+pub fn at_a_time(jobs: u32) -> Option<String> {
+    let told = || {
+        format!(
+            "{jobs} runs were made at a time, each in namespaces of its own: they shared the processors and nothing else."
+        )
+    };
+    (jobs > 1).then(told)
 }
 
 /// Says that the machine is taken; ends the wait when the user does.

@@ -67,9 +67,9 @@ fn of_each_case(value: &Value) -> impl Iterator<Item = (String, &Value)> {
     runs.map(move |run| (format!("{timers} {} {}", case(run), number(run)), run))
 }
 
-/// What simulated results depend on, as folders of the repository: the simulator and the crates below it, the
-/// experiments, and their scenarios. A test compares them with what the crates name as dependencies.
-const SIMULATED: [&str; 13] = [
+/// What simulated results depend on, as folders of the repository: the simulator and the crates below it. A
+/// test compares them with what the crates name as dependencies.
+const SIMULATED: [&str; 11] = [
     "crates/units",
     "crates/params",
     "crates/wire",
@@ -81,11 +81,34 @@ const SIMULATED: [&str; 13] = [
     "crates/measure",
     "crates/config",
     "crates/sim",
-    "crates/reproduce",
-    "data/scenarios",
 ];
 /// What results of real TCP depend on besides.
-const LIVE: [&str; 4] = ["crates/bpf", "crates/dataplane", "crates/upf", "crates/lab"];
+const LIVE: [&str; 3] = ["crates/bpf", "crates/dataplane", "crates/lab"];
+/// What those behind the user-plane function depend on besides.
+const USER_PLANE: &str = "crates/upf";
+/// The experiments, their scenarios, and recorded rates of radio links.
+const EXPERIMENTS: &str = "crates/reproduce";
+const SCENARIOS: &str = "data/scenarios";
+const TRACES: &str = "data/scenarios/traces";
+
+/// What in the folders of the experiments results of a paper depend on, as pathspecs of git: what all papers
+/// share but for this page, what the paper has for itself, and the scenarios that this names.
+fn of_paper(tree: &Path, paper: &str) -> Vec<String> {
+    let own = format!("{EXPERIMENTS}/src/{paper}");
+    let named =
+        ["grep", "-hoE", r#"scenario_file!\("[^"]+"\)"#, "--", &format!(":(top){own}")].map(String::from);
+    let named = git(tree, named).unwrap_or_default();
+    let mut scenarios: Vec<String> = named
+        .lines()
+        .filter_map(|line| Some(format!(":(top){SCENARIOS}/{}", line.split('"').nth(1)?)))
+        .collect();
+    if scenarios.is_empty() {
+        scenarios.push(format!(":(top){SCENARIOS}"));
+    }
+    let shared = ["*", "src/*"].map(|files| format!(":(top,glob){EXPERIMENTS}/{files}"));
+    let not_this = format!(":(top,exclude){EXPERIMENTS}/src/summary.rs");
+    [&shared[..], &[not_this, format!(":(top){own}"), format!(":(top){TRACES}")], &scenarios].concat()
+}
 
 /// What became of the code since results were made.
 #[derive(Debug, PartialEq)]
@@ -99,17 +122,20 @@ enum Code {
 }
 
 impl Code {
-    /// Compares the files in a working tree with those of the commit that results of an arm name.
-    fn since(tree: &Path, commit: &str, arm: &str) -> Code {
+    /// Compares the files in a working tree with those of the commit that results of a paper's arm name.
+    fn since(tree: &Path, commit: &str, paper: &str, arm: &str) -> Code {
         if commit.contains("changed") {
             return Code::Unknown("the program was made from files that are in no commit");
         }
         let is_hash = !commit.is_empty() && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let more = if arm == "sim" { &[][..] } else { &LIVE[..] };
-        let folders = || SIMULATED.iter().chain(more).copied();
-        let top = folders().map(|folder| format!(":(top){folder}"));
+        let live = if arm == "sim" { &[][..] } else { &LIVE[..] };
+        let plane = (arm == "upf").then_some(USER_PLANE);
+        let whole = || SIMULATED.iter().chain(live).copied().chain(plane);
+        let folders = || whole().chain([EXPERIMENTS, SCENARIOS]);
         let found = is_hash.then(|| {
-            git(tree, ["diff", "--name-only", commit, "--"].map(String::from).into_iter().chain(top))
+            let compare = ["diff", "--name-only", commit, "--"].map(String::from).into_iter();
+            let whole = whole().map(|folder| format!(":(top){folder}"));
+            git(tree, compare.chain(whole).chain(of_paper(tree, paper)))
         });
         let Some(names) = found.flatten() else { return Code::Unknown("git does not know its commit here") };
         let names: Vec<&str> = names.lines().collect();
@@ -228,7 +254,7 @@ fn read(root: &Path, file: &Path, tree: &Path) -> Result<Option<Outcome>, Error>
     let folder = file.parent().and_then(|f| f.strip_prefix(root).ok()).unwrap_or(Path::new(""));
     let title = value["title"].as_str().unwrap_or("Results").to_string();
     let folder = folder.display().to_string();
-    let code = Code::since(tree, &made.commit, arm(&value));
+    let code = Code::since(tree, &made.commit, value["paper"].as_str().unwrap_or_default(), arm(&value));
     Ok(Some(Outcome { command: command(&value), folder, title, made, value, claims, code, again: None }))
 }
 
@@ -497,6 +523,35 @@ mod tests {
         assert!(told.contains("weir-summary"), "{told}");
     }
 
+    /// A working tree of git.
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new(name: &str) -> Tree {
+            let tree = Tree(folder(name));
+            tree.git(&["init", "--quiet"]);
+            tree
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            let file = self.0.join(name);
+            std::fs::create_dir_all(file.parent().expect("a folder")).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+
+        fn git(&self, arguments: &[&str]) -> String {
+            let who =
+                ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"];
+            super::git(&self.0, who.iter().chain(arguments).map(|text| text.to_string())).expect("git")
+        }
+
+        fn commit(&self) -> String {
+            self.git(&["add", "."]);
+            self.git(&["commit", "--quiet", "--message", "one"]);
+            self.git(&["rev-parse", "--short", "HEAD"])
+        }
+    }
+
     /// Dependencies of a crate that are crates of this repository; those of tests and builds left out.
     fn dependencies(folder: &str) -> Vec<String> {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder).join("Cargo.toml");
@@ -509,49 +564,63 @@ mod tests {
 
     #[test]
     fn results_depend_on_every_crate_below_those_that_make_them() {
-        let all: Vec<&str> = SIMULATED.into_iter().chain(LIVE).collect();
-        let crates = all.iter().filter(|folder| folder.starts_with("crates/"));
-        for folder in crates.clone() {
+        let all: Vec<&str> = SIMULATED.into_iter().chain(LIVE).chain([USER_PLANE, EXPERIMENTS]).collect();
+        for folder in &all {
             for needed in dependencies(folder) {
                 // Pages and charts are no results.
                 let is_known = all.contains(&needed.as_str()) || needed == "crates/report";
                 assert!(is_known, "{folder} depends on {needed}, which is not compared");
             }
         }
-        assert!(dependencies("crates/reproduce").len() > 4, "the crates were not read");
-        let simulated =
-            SIMULATED.iter().filter(|folder| folder.starts_with("crates/") && **folder != "crates/reproduce");
-        for folder in simulated {
+        assert!(dependencies(EXPERIMENTS).len() > 4, "the crates were not read");
+        for folder in SIMULATED {
             let live = dependencies(folder).into_iter().find(|needed| LIVE.contains(&needed.as_str()));
             assert_eq!(live, None, "of {folder}, which is simulated");
         }
     }
 
     #[test]
+    fn what_only_other_papers_run_makes_results_no_older() {
+        let tree = Tree::new("papers");
+        tree.write("crates/reproduce/src/runs.rs", "shared");
+        tree.write("crates/reproduce/src/vaqm/cases.rs", "scenario_file!(\"a.toml\")");
+        for name in ["a.toml", "b.toml"] {
+            tree.write(&format!("data/scenarios/{name}"), "old");
+        }
+        tree.write("crates/upf/src/a.rs", "old");
+        let first = tree.commit();
+        let since = |arm: &str| Code::since(&tree.0, &first, "vaqm", arm);
+        for other in
+            ["crates/reproduce/src/avq/cases.rs", "crates/reproduce/src/summary.rs", "data/scenarios/b.toml"]
+        {
+            tree.write(other, "new");
+        }
+        tree.commit();
+        assert_eq!(since("sim"), Code::Unchanged);
+        tree.write("crates/upf/src/a.rs", "new");
+        assert_eq!((since("lab"), since("upf")), (Code::Unchanged, Code::Changed(1, vec!["crates/upf"])));
+        tree.write("data/scenarios/a.toml", "new");
+        assert_eq!(since("sim"), Code::Changed(1, vec!["data/scenarios"]));
+        tree.write("crates/reproduce/src/runs.rs", "new");
+        assert_eq!(since("sim"), Code::Changed(2, vec!["crates/reproduce", "data/scenarios"]));
+        std::fs::remove_dir_all(&tree.0).unwrap();
+    }
+
+    #[test]
     fn results_are_as_old_as_the_code_that_they_depend_on() {
-        let tree = folder("tree");
-        let write = |name: &str, text: &str| {
-            let file = tree.join(name);
-            std::fs::create_dir_all(file.parent().expect("a folder")).unwrap();
-            std::fs::write(file, text).unwrap();
-        };
-        let git = |arguments: &[&str]| {
-            let who =
-                ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"];
-            super::git(&tree, who.iter().chain(arguments).map(|text| text.to_string())).expect("git")
-        };
-        let commit = || {
-            git(&["add", "."]);
-            git(&["commit", "--quiet", "--message", "one"]);
-            git(&["rev-parse", "--short", "HEAD"])
-        };
-        assert!(matches!(Code::since(&tree, "abc1234", "sim"), Code::Unknown(_)), "there is no repository");
-        git(&["init", "--quiet"]);
+        let repository = Tree::new("tree");
+        let tree = &repository.0;
+        let (write, commit) = (|name: &str, text: &str| repository.write(name, text), || repository.commit());
+        let none = folder("no-tree");
+        assert!(
+            matches!(Code::since(&none, "abc1234", "vaqm", "sim"), Code::Unknown(_)),
+            "there is no repository"
+        );
         for name in ["crates/sim/src/a.rs", "crates/lab/src/a.rs", "data/scenarios/a.toml", "docs/a.md"] {
             write(name, "old");
         }
         let first = commit();
-        let since = |arm: &str| Code::since(&tree, &first, arm);
+        let since = |arm: &str| Code::since(tree, &first, "vaqm", arm);
         write("docs/a.md", "new");
         assert_eq!((since("sim"), since("lab")), (Code::Unchanged, Code::Unchanged), "a text is no code");
         write("crates/lab/src/a.rs", "new");
@@ -562,11 +631,11 @@ mod tests {
         write("data/scenarios/a.toml", "new");
         assert_eq!(since("sim"), changed());
         let second = commit();
-        assert_eq!((since("sim"), Code::since(&tree, &second, "sim")), (changed(), Code::Unchanged));
+        assert_eq!((since("sim"), Code::since(tree, &second, "vaqm", "sim")), (changed(), Code::Unchanged));
         // From a folder below, as where the page is made.
-        assert_eq!(Code::since(&tree.join("docs"), &first, "sim"), changed());
+        assert_eq!(Code::since(&tree.join("docs"), &first, "vaqm", "sim"), changed());
         for unknown in ["unknown", "", "0123456789", "--help", &format!("{first}, changed")] {
-            assert!(matches!(Code::since(&tree, unknown, "sim"), Code::Unknown(_)), "{unknown}");
+            assert!(matches!(Code::since(tree, unknown, "vaqm", "sim"), Code::Unknown(_)), "{unknown}");
         }
 
         let result = |commit: &str, runs: &[(u64, f64)]| {
@@ -614,6 +683,6 @@ mod tests {
         assert!(other.contains("other for 1, and"), "{other}");
         assert_eq!(again(&first, &[(0, 4.0)]), only, "made with the code of before");
         assert_eq!(again(&second, &[(7, 4.0)]), only, "no run of both");
-        [tree, results, repeated].iter().for_each(|folder| std::fs::remove_dir_all(folder).unwrap());
+        [tree, &results, &repeated].iter().for_each(|folder| std::fs::remove_dir_all(folder).unwrap());
     }
 }

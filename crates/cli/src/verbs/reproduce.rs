@@ -187,6 +187,10 @@ struct Asqm {
     /// and for the sweeps.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
+    /// With real TCP, how many runs are made at a time, otherwise 1; each has network namespaces of its own,
+    /// and they share the processors.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    jobs: Option<u32>,
     /// Directory for the results.
     #[arg(long, value_name = "DIR", default_value = OUT)]
     out: PathBuf,
@@ -209,6 +213,10 @@ struct Vaqm {
     /// form and in network namespaces.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
+    /// With real TCP, how many runs are made at a time, otherwise 1; each has network namespaces of its own,
+    /// and they share the processors.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    jobs: Option<u32>,
     /// Directory for the results.
     #[arg(long, value_name = "DIR", default_value = OUT)]
     out: PathBuf,
@@ -224,6 +232,16 @@ fn choice<T: Sync>(choices: &'static [Choice<T>]) -> impl TypedValueParser<Value
     let values = choices.iter().map(|choice| PossibleValue::new(choice.name).help(choice.help));
     PossibleValuesParser::new(values)
         .map(|name| by_name(choices, &name).expect("only names of choices are possible"))
+}
+
+/// Runs that are made at a time.
+fn at_a_time(jobs: Option<u32>, arm: Arm) -> Result<u32, Failure> {
+    match (jobs, arm) {
+        (Some(_), Arm::Sim) => {
+            Err(Failure::Input("--jobs: the simulator takes all processors by itself; leave it out".into()))
+        }
+        (jobs, _) => Ok(jobs.unwrap_or(1)),
+    }
 }
 
 /// Writes the page of what was made before.
@@ -249,12 +267,16 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             let arm = arm.value;
             avq::reproduce(&avq::Arguments { experiment, arm, quick, seeds, timers, witness, out }, output)
         }
-        Paper::Asqm(Asqm { figure, arm, quick, borrow, machines, seeds, out }) => {
-            let arm = arm.value;
-            asqm::reproduce(&asqm::Arguments { figure, arm, quick, borrow, machines, seeds, out }, output)
+        Paper::Asqm(Asqm { figure, arm, quick, borrow, machines, seeds, jobs, out }) => {
+            let (arm, jobs) = (arm.value, at_a_time(jobs, arm.value)?);
+            asqm::reproduce(
+                &asqm::Arguments { figure, arm, quick, borrow, machines, seeds, jobs, out },
+                output,
+            )
         }
-        Paper::Vaqm(Vaqm { arm, quick, seeds, out }) => {
-            vaqm::reproduce(&vaqm::Arguments { arm: arm.value, quick, seeds, out }, output)
+        Paper::Vaqm(Vaqm { arm, quick, seeds, jobs, out }) => {
+            let (arm, jobs) = (arm.value, at_a_time(jobs, arm.value)?);
+            vaqm::reproduce(&vaqm::Arguments { arm, quick, seeds, jobs, out }, output)
         }
     };
     let Report { json, text, claims } = report.map_err(failure)?;

@@ -268,9 +268,9 @@ fn delays_are_read_of_each_packet_of_the_queue_and_of_no_other() {
     assert!(packets > 200 && packets + unmatched <= left, "{left}: {delays}");
     // What waited already when the programs were attached: 100 kB at most.
     assert!(unmatched <= 100 && lost == 0, "{delays}");
-    // Packets wait 100 ms until the room becomes less and some milliseconds then, so the mean may be larger than
-    // 95 % of the delays. Only the unit is judged, as delays of a shared machine are its own: microseconds or seconds
-    // would be outside. Of all delays 5 % are at least `p95`, but for the width of a bin.
+    // Packets wait 100 ms until the room becomes less and some milliseconds then, so the mean may be larger
+    // than 95 % of the delays. Only the unit is judged, as delays of a shared machine are its own:
+    // microseconds or seconds would be outside. Of all delays 5 % are at least `p95`, but for a bin's width.
     let (mean, p95) = (delays["mean_ms"].as_f64().unwrap(), delays["p95_ms"].as_f64().unwrap());
     assert!((0.05..5000.0).contains(&mean) && p95 > 0.0 && mean >= 0.025 * p95, "{delays}");
     assert_eq!(busy.queues(), found);

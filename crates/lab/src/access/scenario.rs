@@ -2,6 +2,7 @@
 
 use super::{AccessConfig, Call, Connection, ConnectionResult, Home, ModemResult, Way, run};
 use crate::error::{Error, Result};
+use crate::exclusive::exclusive;
 use crate::follow::{Follow, Playing};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -196,7 +197,7 @@ impl Access {
     ) -> Result<Recording> {
         self.config.mode = mode;
         let mut noting = Noting { names: &self.limiters, watch, interrupted: None };
-        let results = run(&self.config, waiting, &mut noting)?;
+        let results = run(&self.config, || exclusive(waiting), &mut noting)?;
         let interrupted = noting.interrupted;
         Ok(self.recording(scenario, results, interrupted))
     }

@@ -20,6 +20,7 @@ mod station;
 use super::load::Load;
 use super::{CellConfig, CellResult, measure, other_phones, setup, testbed};
 use crate::error::{Error, Result};
+use crate::exclusive::Exclusive;
 use crate::loop_thread::LoopThread;
 use crate::netns::{self, address};
 use crate::side::Side;
@@ -27,8 +28,6 @@ use function::Function;
 use management::Management;
 use station::Station;
 use std::net::Ipv4Addr;
-use std::ops::ControlFlow;
-use std::time::Duration;
 use weir_config::UpfConfig;
 use weir_dataplane::Impairments;
 use weir_upf::rules::{FlowUsage, PerDirection};
@@ -91,17 +90,16 @@ impl MobileConfig {
     }
 }
 
-/// Runs it. One run measures at a time on a machine: while another does, `waiting` is called about ten times
-/// a second with the time since then, from zero, and can end it. `go_on` is asked about twenty times a
-/// second; what was measured until it says no is returned.
+/// Runs it with the right to measure that `turn` gives (`exclusive`, or runs side by side). `go_on` is asked
+/// about twenty times a second; what was measured until it says no is returned.
 pub fn run(
     config: &MobileConfig,
-    waiting: impl FnMut(Duration) -> ControlFlow<()>,
+    turn: impl FnOnce() -> Result<Exclusive>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<MobileResult> {
     let cell = &config.cell;
     let upf = config.upf()?;
-    let (_alone, testbed) = testbed(cell.phones, 4, waiting)?;
+    let (_turn, testbed) = testbed(cell.phones, 4, turn)?;
     let [way, plane, tunnels, radio] = testbed.boxes() else { unreachable!("four boxes were asked for") };
     let first = address(Side::Receiver, false, false).to_string();
     let all = [first].into_iter().chain(other_phones(cell.phones));

@@ -34,6 +34,8 @@ pub struct Arguments {
     pub machines: u32,
     /// How often each run is made, with other random numbers each time.
     pub seeds: Option<u32>,
+    /// Runs with real TCP that are made at a time, 1 or more.
+    pub jobs: u32,
     /// Folder in which that of the results is made.
     pub out: PathBuf,
 }

@@ -4,11 +4,12 @@ use super::Arguments;
 use super::cases::{Case, Transport, all};
 use super::measured::{Run, Values};
 use super::results::{folder, publish};
-use crate::host::{Error, Host, Report, waits};
+use crate::host::{Error, Host, Report, at_a_time, run_live, waits};
 use crate::runs::NestedCase;
 use crate::statistics::{mean, sorted};
 use std::time::Duration;
 use weir_config::{RunConfig, Upstream};
+use weir_lab::SideBySide;
 use weir_lab::cell::{self, CellConfig, CellResult, LoadBy};
 use weir_units::Rate;
 
@@ -70,8 +71,9 @@ pub fn config(case: Case, quick: bool) -> Result<CellConfig, Error> {
 
 /// Repeats the test.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    let measure = |case: Case, go_on: &mut dyn FnMut() -> bool| {
-        let result = cell::run(&config(case, arguments.quick)?, waits(host), go_on)?;
+    let measure = |case: Case, turns: &SideBySide, go_on: &mut dyn FnMut() -> bool| {
+        let turn = || turns.exclusive(waits(host));
+        let result = cell::run(&config(case, arguments.quick)?, turn, go_on)?;
         Ok((result, Vec::new()))
     };
     repeat(arguments, note(arguments.quick), host, measure)
@@ -83,7 +85,8 @@ pub fn repeat(
     arguments: &Arguments,
     note: String,
     host: &dyn Host,
-    measure: impl Fn(Case, &mut dyn FnMut() -> bool) -> Result<(CellResult, Vec<String>), Error>,
+    measure: impl Fn(Case, &SideBySide, &mut dyn FnMut() -> bool) -> Result<(CellResult, Vec<String>), Error>
+    + Sync,
 ) -> Result<Report, Error> {
     // Whoever may not do it need not hear how long it would take.
     cell::allowed()?;
@@ -93,27 +96,24 @@ pub fn repeat(
     let cases: Vec<(Case, u64)> =
         all().into_iter().flat_map(|case| (0..seeds).map(move |n| (case, n))).collect();
     let seconds = if arguments.quick { QUICK_S.0 } else { LENGTH_S.0 } + 1;
-    let minutes = (cases.len() as u64 * seconds) as f64 / 60.0;
+    let minutes = ((cases.len() as u64).div_ceil(u64::from(arguments.jobs)) * seconds) as f64 / 60.0;
     host.say(&format!("{} runs, about {minutes:.0} min", cases.len()));
-    let mut runs = Vec::new();
-    for (n, (case, number)) in cases.iter().enumerate() {
-        host.say(&format!("[{}/{}] {} signal, {}", n + 1, cases.len(), case.signal.name(), case.series()));
-        let (result, beside) = measure(*case, &mut || !host.is_interrupted())?;
-        if host.is_interrupted() {
-            break;
-        }
+    let title = |(case, _): &(Case, u64)| format!("{} signal, {}", case.signal.name(), case.series());
+    let runs = run_live(&cases, arguments.jobs, host, title, |(case, number), turns| {
+        let (result, beside) = measure(*case, turns, &mut || !host.is_interrupted())?;
         let values = values_of(result);
-        host.say(&format!(
-            "  RTT p50 {:.0} ms, p95 {:.0} ms, page {:.2} s, {:.1} Mbit/s",
+        let told = format!(
+            "RTT p50 {:.0} ms, p95 {:.0} ms, page {:.2} s, {:.1} Mbit/s",
             values.rtt_median_ms,
             values.rtt_p95_ms,
             values.page_s.unwrap_or(f64::NAN),
             values.goodput_mbps
-        ));
-        beside.iter().for_each(|line| host.say(&line));
+        );
+        let told = std::iter::once(told).chain(beside).collect::<Vec<_>>().join("\n  ");
         let case = NestedCase { case: *case };
-        runs.push(Run { case, seed: *number, values, trace_hash: None, warnings: None });
-    }
+        Ok((Run { case, seed: *number, values, trace_hash: None, warnings: None }, told))
+    })?;
+    let note = std::iter::once(note).chain(at_a_time(arguments.jobs)).collect::<Vec<_>>().join(" ");
     publish(&runs, note, arguments, &folder, host)
 }
 

@@ -29,6 +29,8 @@ pub struct Arguments {
     pub quick: bool,
     /// How often each run is made, with other random numbers each time.
     pub seeds: Option<u32>,
+    /// Runs in network namespaces that are made at a time, 1 or more.
+    pub jobs: u32,
     /// Folder in which that of the results is made.
     pub out: PathBuf,
 }

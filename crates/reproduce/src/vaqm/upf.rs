@@ -4,6 +4,7 @@ use super::Arguments;
 use super::cases::{Case, Form};
 use super::lab::{LENGTH_S, QUICK_S, config as cell_config, repeat};
 use crate::host::{Error, Host, Report, waits};
+use weir_lab::SideBySide;
 use weir_lab::cell::mobile::{self, MobileConfig, MobileResult};
 use weir_upf::rules::PerDirection;
 
@@ -29,8 +30,9 @@ fn config(case: Case, quick: bool) -> Result<MobileConfig, Error> {
 
 /// Repeats the test.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    let measure = |case: Case, go_on: &mut dyn FnMut() -> bool| {
-        let result = mobile::run(&config(case, arguments.quick)?, waits(host), go_on)?;
+    let measure = |case: Case, turns: &SideBySide, go_on: &mut dyn FnMut() -> bool| {
+        let turn = || turns.exclusive(waits(host));
+        let result = mobile::run(&config(case, arguments.quick)?, turn, go_on)?;
         let lines = session_lines(&result);
         Ok((result.cell, lines))
     };
@@ -46,12 +48,12 @@ fn session_lines(result: &MobileResult) -> Vec<String> {
     let [dropped, marked] =
         [queues().map(|flow| flow.dropped).sum::<u64>(), queues().map(|flow| flow.marked).sum()];
     let mut lines = vec![format!(
-        "  usage reports: {} MB to the phones; {aqm}: {dropped} packets discarded, {marked} marked",
+        "usage reports: {} MB to the phones; {aqm}: {dropped} packets discarded, {marked} marked",
         reported.join(", ")
     )];
     if result.lost_in_station > 0 {
         lines.push(format!(
-            "  warning: the base station lost {} packets beside its queues: keep other programs away",
+            "warning: the base station lost {} packets beside its queues: keep other programs away",
             result.lost_in_station
         ));
     }
@@ -100,7 +102,7 @@ mod tests {
         });
         assert_eq!(
             session_lines(&result),
-            ["  usage reports: 2.5 MB to the phones; vaqm: 7 packets discarded, 0 marked"]
+            ["usage reports: 2.5 MB to the phones; vaqm: 7 packets discarded, 0 marked"]
         );
         result.lost_in_station = 3;
         assert!(session_lines(&result)[1].contains("lost 3 packets"));

@@ -6,7 +6,7 @@ use super::cases::{Algorithm, Case, Direction, RTTS, Selection, Study, cases as 
 use super::measured::{Measured, Run, Values};
 use super::observer::Delays;
 use super::{Arguments, claims, draw as paper, said, tables};
-use crate::host::{Error, Host, Report, waits};
+use crate::host::{Error, Host, Report, at_a_time, run_live, waits};
 use crate::publish::Outcome;
 use crate::runs::NestedCase;
 use crate::said::{Experiments, tell};
@@ -15,8 +15,8 @@ use serde::Serialize;
 use serde_json::json;
 use std::ops::ControlFlow;
 use std::time::Duration;
-use weir_lab::Looking;
 use weir_lab::access::{self, Access, AccessConfig, ModemResult};
+use weir_lab::{Looking, SideBySide};
 use weir_report::html::Rows;
 use weir_report::table;
 use weir_units::Rate;
@@ -229,18 +229,26 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let seeds = arguments.seeds.unwrap_or(1) as usize;
     let cases: Vec<Case> = (0..seeds).flat_map(|_| cases.iter().copied()).collect();
     let configs: Vec<AccessConfig> = cases.iter().map(|c| overrides.config(c)).collect::<Result<_, _>>()?;
-    let seconds = cases.len() as u64 * (overrides.length_s + 2);
+    let seconds = (cases.len() as u64).div_ceil(u64::from(arguments.jobs)) * (overrides.length_s + 2);
     host.say(&format!("{} runs, about {:.0} min", cases.len(), seconds as f64 / 60.0));
-    let mut points = Vec::new();
-    for (n, (case, config)) in cases.iter().zip(&configs).enumerate() {
-        host.say(&format!("[{}/{}] {}", n + 1, cases.len(), title(case)));
-        let modems = run(config, host)?;
-        if host.is_interrupted() {
-            break;
-        }
-        points.push(Point::of(case, n / (cases.len() / seeds), modems));
-        host.say(&format!("  {}", points[n].row()[1..].join("  ")));
-    }
+    let of_a_seed = cases.len() / seeds;
+    let plan: Vec<(usize, Case, AccessConfig)> = cases
+        .iter()
+        .zip(configs)
+        .enumerate()
+        .map(|(n, (case, config))| (n / of_a_seed, *case, config))
+        .collect();
+    let points = run_live(
+        &plan,
+        arguments.jobs,
+        host,
+        |(_, case, _)| title(case),
+        |(seed, case, config), turns| {
+            let point = Point::of(case, *seed, run(config, host, turns)?);
+            let told = point.row()[1..].join("  ");
+            Ok((point, told))
+        },
+    )?;
     let rows: Vec<Vec<String>> = points.iter().map(Point::row).collect();
     let runs: Vec<Run> = points.iter().map(Point::as_simulated).collect();
     let measured = Measured::new(&runs);
@@ -259,9 +267,9 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     shown.extend(tables::all(&measured));
     let outcome = Outcome {
         title: format!("ASQM, real TCP{how}{}", if quick { " (short form)" } else { "" }),
-        notes: NOTES.map(str::to_string).to_vec(),
+        notes: NOTES.map(str::to_string).into_iter().chain(at_a_time(arguments.jobs)).collect(),
         about: json!({ "paper": "asqm", "figure": arguments.figure.name, "arm": "lab", "quick": quick,
-            "borrow": arguments.borrow, "machines": arguments.machines,
+            "borrow": arguments.borrow, "machines": arguments.machines, "jobs": arguments.jobs,
         }),
         runs: json!(points),
         claims: Some(claims),
@@ -285,10 +293,10 @@ const NOTES: [&str; 3] = [
      queues its round trip is what it waits below the limiter, whose lane for EF it passes first.",
 ];
 
-fn run(config: &AccessConfig, host: &dyn Host) -> Result<Vec<ModemResult>, Error> {
+fn run(config: &AccessConfig, host: &dyn Host, turns: &SideBySide) -> Result<Vec<ModemResult>, Error> {
     let mut looking =
         Looking(|_| if host.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
-    Ok(access::run(config, waits(host), &mut looking)?)
+    Ok(access::run(config, || turns.exclusive(waits(host)), &mut looking)?)
 }
 
 #[cfg(test)]
