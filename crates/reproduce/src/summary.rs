@@ -90,6 +90,8 @@ const USER_PLANE: &str = "crates/upf";
 const EXPERIMENTS: &str = "crates/reproduce";
 const SCENARIOS: &str = "data/scenarios";
 const TRACES: &str = "data/scenarios/traces";
+/// No result depends on tests.
+const TESTS: &str = ":(top,exclude,glob)crates/*/tests/**";
 
 /// What in the folders of the experiments results of a paper depend on, as pathspecs of git: what all papers
 /// share but for this page, what the paper has for itself, and the scenarios that this names.
@@ -135,7 +137,7 @@ impl Code {
         let found = is_hash.then(|| {
             let compare = ["diff", "--name-only", commit, "--"].map(String::from).into_iter();
             let whole = whole().map(|folder| format!(":(top){folder}"));
-            git(tree, compare.chain(whole).chain(of_paper(tree, paper)))
+            git(tree, compare.chain(whole).chain(of_paper(tree, paper)).chain([TESTS.into()]))
         });
         let Some(names) = found.flatten() else { return Code::Unknown("git does not know its commit here") };
         let names: Vec<&str> = names.lines().collect();
@@ -590,9 +592,12 @@ mod tests {
         tree.write("crates/upf/src/a.rs", "old");
         let first = tree.commit();
         let since = |arm: &str| Code::since(&tree.0, &first, "vaqm", arm);
-        for other in
-            ["crates/reproduce/src/avq/cases.rs", "crates/reproduce/src/summary.rs", "data/scenarios/b.toml"]
-        {
+        for other in [
+            "crates/reproduce/src/avq/cases.rs",
+            "crates/reproduce/src/summary.rs",
+            "crates/sim/tests/a.rs",
+            "data/scenarios/b.toml",
+        ] {
             tree.write(other, "new");
         }
         tree.commit();

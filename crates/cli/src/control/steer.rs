@@ -7,9 +7,9 @@ use crate::interrupt::HangUp;
 use crate::output::Failure;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
-use weir_config::{Document, SteerConfig, SteeredQueue};
+use weir_config::{Document, SteerConfig};
 use weir_kernel::{Event, News, Setup, Standing, Steerer};
-use weir_operate::{Applied, Board, DirectionStatus, Move, Packets, Refusal, Refused, Status};
+use weir_operate::{Applied, Board, DirectionStatus, Move, Packets, PolicyStatus, Refusal, Refused, Status};
 use weir_units::{Bytes, Rate, Time};
 
 /// Queues at most that are told one by one.
@@ -124,7 +124,7 @@ impl Watched {
             if time > 0.0 { (counters.sent - *sent).get() as f64 * 8.0 / time } else { 0.0 }
         });
         let waiting = u64::from(queue.waiting_packets);
-        let key = policy_key(self.current.queues.get(queue.number), queue.number);
+        let policy = policy_in_force(&self.current, queue);
         let delay = counters.delay.unwrap_or_else(|| queue.link.time_for(counters.waiting)).as_millis_f64();
         let left = queue.left.map(|why| format!(", left: {}", why.text()));
         DirectionStatus {
@@ -133,8 +133,8 @@ impl Watched {
             rate_bps: Some(queue.link.as_bps_f64()),
             capacity_bytes: queue.capacity_bytes,
             is_left: queue.left.is_some(),
-            rate_key: key.strip_suffix(".policy").map(|table| format!("{table}.rate")),
-            policy: Some(policy_status(key, queue.policy)),
+            rate_key: policy.key.strip_suffix(".policy").map(|table| format!("{table}.rate")),
+            policy: Some(policy),
             arrived_bps: per_s,
             delivered_bps: per_s,
             utilization: Some(per_s / queue.link.as_bps_f64()),
@@ -187,10 +187,12 @@ pub fn settled(mut config: SteerConfig) -> SteerConfig {
     config
 }
 
-/// The key of the policy that holds for a queue.
-fn policy_key(queue: Option<&SteeredQueue>, number: usize) -> String {
-    let is_own = queue.is_some_and(|queue| queue.policy.is_some());
-    if is_own { format!("queues.{number}.policy") } else { "policy".into() }
+/// The policy that holds for a queue, as it is told.
+pub fn policy_in_force(config: &SteerConfig, queue: &Standing<'_>) -> PolicyStatus {
+    let number = queue.number;
+    let is_own = config.queues.get(number).is_some_and(|queue| queue.policy.is_some());
+    let key = if is_own { format!("queues.{number}.policy") } else { "policy".into() };
+    policy_status(key, queue.policy)
 }
 
 fn told(news: &News) -> Option<Move> {

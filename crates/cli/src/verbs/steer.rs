@@ -1,6 +1,6 @@
 //! `weir steer`: holds queues of the kernel to a policy.
 
-use crate::control::steer::{Watched, settled};
+use crate::control::steer::{Watched, policy_in_force, settled};
 use crate::control::{Desk, Doors, Source};
 use crate::interrupt::{HangUp, interrupted};
 use crate::log::{self, Entry, Level};
@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use weir_aqm::Value;
 use weir_config::{Document, SteerConfig};
 use weir_dataplane::privileges;
-use weir_kernel::{Event, JOURNALS, Journal, Link, News, Place, Setup, Steerer, Unprobed, restore_dead};
+use weir_kernel::{
+    Event, JOURNALS, Journal, Link, News, Place, Setup, Standing, Steerer, Unprobed, restore_dead,
+};
 use weir_operate::FOLDER;
 use weir_steer::Policy;
 use weir_units::{Rate, Time};
@@ -224,7 +226,13 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let places: Vec<String> =
         steerer.places().map(|(place, rate, policy)| described(place, rate, policy)).collect();
     if arguments.dry_run {
-        let json = serde_json::json!({ "would_steer": steerer.reports(), "changed": false });
+        let would = |(report, queue): (weir_kernel::Report, Standing<'_>)| {
+            let mut told = serde_json::json!(report);
+            told["policy"] = serde_json::json!(policy_in_force(&config, &queue));
+            told
+        };
+        let queues: Vec<_> = steerer.reports().into_iter().zip(steerer.stand()).map(would).collect();
+        let json = serde_json::json!({ "would_steer": queues, "changed": false });
         output.result(&json, || places.join("\n"));
         return Ok(ExitCode::SUCCESS);
     }

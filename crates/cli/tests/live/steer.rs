@@ -165,7 +165,9 @@ fn a_fifo_below_a_shaper_is_steered_and_put_back_also_after_a_kill() {
     let found = busy.queues();
     let (status, result, _) = ended(busy.start(&["--dry-run"]));
     assert_eq!((status, &result["changed"]), (Some(0), &Value::Bool(false)), "{result}");
-    assert_eq!(result["would_steer"][0]["kind"], "bfifo", "{result}");
+    let (would, policy) = (&result["would_steer"][0], &result["would_steer"][0]["policy"]);
+    assert_eq!((&would["kind"], &policy["target_max_ms"]), (&"bfifo".into(), &30.0.into()), "{result}");
+    assert_eq!(policy["utilization_low"], 0.99, "{result}");
     assert_eq!(busy.queues(), found);
 
     let steered = busy.start(&[]);
