@@ -65,10 +65,13 @@ fn locked(
 /// What to do while another run measures: `say` so once, and wait as long as `go_on` says.
 pub fn waiting(mut say: impl FnMut(), go_on: impl Fn() -> bool) -> impl FnMut(Duration) -> ControlFlow<()> {
     move |waited| {
+        if !go_on() {
+            return ControlFlow::Break(());
+        }
         if waited.is_zero() {
             say();
         }
-        if go_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        ControlFlow::Continue(())
     }
 }
 

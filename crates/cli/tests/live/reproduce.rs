@@ -1,10 +1,11 @@
-//! The lab arm of `weir reproduce avq`, in its short form, with real TCP.
+//! `weir reproduce` with real TCP, in its short form.
 
 use crate::skipping;
 
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Counts that hold on any machine: what a busy one disturbs is told in the results and judged nowhere here.
 #[test]
@@ -40,4 +41,38 @@ fn avq_runs_with_real_tcp_and_leaves_open_what_the_kernel_cannot_decide() {
     }
     let samples = out.join("avq-experiment1-lab-quick/experiment1-avq-samples.csv");
     assert!(samples.is_file(), "{}", samples.display());
+}
+
+/// Namespaces of a process, of the last part of their name and its number.
+fn namespaces(pid: u32) -> Vec<String> {
+    let folder = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let names = folder.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with(&format!("weir-{pid}-"))).collect()
+}
+
+/// Two runs have namespaces at once, and an end that is asked for leaves nothing behind.
+#[test]
+fn runs_are_made_side_by_side_and_end_together() {
+    if !weir_lab::host::is_root() {
+        return skipping::skipped("network namespaces need root");
+    }
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("asqm-lab");
+    let _ = std::fs::remove_dir_all(&out);
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    weir.args(["--json", "reproduce", "asqm", "--figure", "4-15", "--arm", "lab", "--quick", "--jobs", "2"]);
+    weir.arg("--out").arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut weir = weir.spawn().expect("weir starts");
+    let pid = weir.id();
+    let of_role = || namespaces(pid).iter().filter(|name| name.contains("-gwy")).count();
+    // Another test may have its turn before.
+    let until = Instant::now() + Duration::from_secs(300);
+    while of_role() < 2 {
+        assert!(Instant::now() < until && weir.try_wait().unwrap().is_none(), "{:?}", namespaces(pid));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(Command::new("kill").args(["-INT", &pid.to_string()]).status().unwrap().success());
+    let output = weir.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), namespaces(pid)), (Some(130), Vec::new()), "{said}");
+    assert!(said.contains("[1/2] CoDel, peak") && said.contains("[2/2] ASQM, peak"), "{said}");
 }

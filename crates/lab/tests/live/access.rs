@@ -61,7 +61,8 @@ fn access(homes: Vec<Home>) -> AccessConfig {
 }
 
 fn played(config: &AccessConfig) -> Vec<ModemResult> {
-    run(config, |_| ControlFlow::Continue(()), &mut Looking(|_| ControlFlow::Continue(()))).expect("it runs")
+    let turn = || weir_lab::exclusive(|_| ControlFlow::Continue(()));
+    run(config, turn, &mut Looking(|_| ControlFlow::Continue(()))).expect("it runs")
 }
 
 fn mbps(modem: &ModemResult) -> f64 {

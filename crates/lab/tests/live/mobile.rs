@@ -55,7 +55,7 @@ fn two_phones(waits: &str, attempt: &mut Attempt) {
     let wait = weir_lab::waiting(say, || true);
     let mut config = config();
     config.waits = waits.into();
-    let result = run(&config, wait, &mut || true).unwrap_or_else(|e| panic!("{e}"));
+    let result = run(&config, || weir_lab::exclusive(wait), &mut || true).unwrap_or_else(|e| panic!("{e}"));
     attempt.end();
     let mut rtts = result.cell.rtts_ms.clone();
     rtts.sort_by(f64::total_cmp);
