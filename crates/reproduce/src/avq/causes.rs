@@ -1,7 +1,8 @@
 //! Experiments that show why claims are missed.
 
+use super::claims::alike;
 use crate::experiment::{Experiment, Points, delay_mean_ms, fairness, lost, utilization};
-use crate::statistics::{least, mean, most};
+use crate::statistics::{deviation, least, mean, most};
 use weir_measure::result::Recording;
 
 /// AVQ in its steady state loses nothing.
@@ -16,6 +17,57 @@ pub static START: Experiment = Experiment {
             ),
             lost <= 10.0,
         )
+    },
+};
+
+/// The queue is as long with short flows as before them, but for the times in which the virtual capacity
+/// follows; whether those weigh alike decides about the claim.
+pub static FOLLOWS: Experiment = Experiment {
+    name: "follows",
+    file: scenario_file!("cause_avq_follows.toml"),
+    judge: |points: &Points| {
+        // Mean and deviation in packets, from one time to another.
+        let queue = |senders: &str, from_s: f64, to_s: f64| {
+            let named = [senders];
+            let each = points.runs(&named).map(|run| {
+                let samples = run.link_samples.first().into_iter().flatten();
+                let here = samples.filter(|sample| sample.t_s > from_s && sample.t_s <= to_s);
+                let packets = here.map(|sample| sample.backlog_bytes as f64 / 1000.0);
+                [mean(packets.clone()), deviation(packets)]
+            });
+            let each: Vec<[f64; 2]> = each.collect();
+            [0, 1].map(|which| mean(each.iter().map(|run| run[which])))
+        };
+        // As the claim has it, and after the capacity has settled: before the short flows and with them.
+        let whole = |senders: &str| [queue(senders, 10.0, 100.0), queue(senders, 100.0, 200.0)];
+        let settled = |senders: &str| [queue(senders, 50.0, 100.0), queue(senders, 150.0, 200.0)];
+        let same = [
+            settled("2001"),
+            whole("2001, ten times alpha"),
+            whole("2001, from 80 %"),
+            settled("Linux"),
+            whole("Linux"),
+        ];
+        let other = [whole("2001"), whole("Linux, from 20 %")];
+        let told = |[before, after]: [[f64; 2]; 2]| {
+            format!("{:.1} ({:.1}) and {:.1} ({:.1})", before[0], before[1], after[0], after[1])
+        };
+        let found = format!(
+            "with the timers of 2001 mean (and deviation) before and with short flows are {} packets, in the last 50 s of both {}; \
+             with a capacity that follows ten times as fast {}, with one that begins at 80 % of the link {}; with the timers of \
+             Linux {}, in the last 50 s {}, with a capacity that begins at 20 % {}",
+            told(other[0]),
+            told(same[0]),
+            told(same[1]),
+            told(same[2]),
+            told(same[4]),
+            told(same[3]),
+            told(other[1])
+        );
+        let hardly =
+            |[before, after]: [[f64; 2]; 2]| [0, 1].map(|i| (after[i] - before[i]).abs() <= alike(before[i]));
+        let is_expected = same.map(hardly) == [[true; 2]; 5] && other.map(hardly) == [[false; 2]; 2];
+        (found, is_expected)
     },
 };
 

@@ -87,6 +87,11 @@ fn shorter(id: &str, ours: &str, other: &str, runs: &Loads) -> Claim {
 /// A quantity of the samples of a run from one time to another.
 type Quantity = fn(&Run, f64, f64) -> f64;
 
+/// By how many packets mean or deviation of a queue may change that hardly changes: a fifth, or 5 packets.
+pub fn alike(before: f64) -> f64 {
+    (0.2 * before).max(5.0)
+}
+
 /// Experiment 1.
 fn marking_alone(runs: &Loads) -> Vec<Claim> {
     let (lost, carried, used) = (runs.lost(AVQ), runs.carried(AVQ), mean(runs.utilization(AVQ)));
@@ -113,7 +118,7 @@ fn marking_alone(runs: &Loads) -> Vec<Claim> {
     for (name, what) in wanted {
         let of = |from: f64, to: f64| mean(curve.runs.iter().map(|run| what(run, from, to)));
         let (before, after) = (of(begun, middle), of(middle, 2.0 * middle));
-        let margin = (0.2 * before).max(5.0);
+        let margin = alike(before);
         claims.push(claim(
             "D2",
             format!("short flows hardly change {name} of AVQ"),

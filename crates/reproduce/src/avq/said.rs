@@ -56,8 +56,11 @@ pub const TABLE: &[Said] = &[
         "",
         "mean and deviation almost similar before and with short flows",
         "a fifth, or 5 packets; the first tenth of the time is left out, nothing after the change",
-        "the queue stands high for the 20 s that the virtual capacity needs to follow the short flows",
-    ),
+        "the queue is as long before the short flows as with them once the virtual capacity has settled; it stands high for the 20 s \
+         and more that the capacity needs to follow them, and at the start the longer, the further the capacity begins above \
+         where it settles",
+    )
+    .shown_by(&causes::FOLLOWS),
     row(
         "D3",
         "GKVQ",
