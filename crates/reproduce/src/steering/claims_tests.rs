@@ -147,6 +147,8 @@ fn every_claim_has_the_papers_words_and_the_origin_of_its_bound() {
     large.iter_mut().for_each(|run| run.case.series = "GSP-AS, MTU 9000".into());
     sizes.extend(large);
     claims.extend(judge(&sizes, Part::SevenA));
+    let titled = crate::steering::sim::titled(Part::SevenA, "10Gbit/s", judge(&sizes, Part::SevenA));
+    claims.extend(titled.collect::<Vec<_>>());
     crate::said::assert_told(&claims, crate::steering::said::TABLE);
     // And each row of the table is about a claim.
     let said = crate::steering::said::TABLE;

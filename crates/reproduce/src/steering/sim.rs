@@ -53,9 +53,11 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<
     for ((part, _), measured) in measured.by(|case| (case.figure, case.judged_rate())) {
         let (name, rate) = (part.name(), measured.rate());
         let margins = [&Margins::FULL, &Margins::SHORT];
-        let mut found = of_form(quick, margins, |margins| claims::of(part, &measured, *margins));
+        let found = of_form(quick, margins, |margins| claims::of(part, &measured, *margins));
+        // With the rate, as causes may differ by it.
+        let mut found: Vec<Claim> = titled(part, &rate, found).collect();
         tell(&mut found, said::TABLE, &experiments)?;
-        claims.extend(titled(part, &rate, found));
+        claims.extend(found);
         beside.extend(paper::beside(part, &measured));
         figures.extend(draw::figures(part, &measured));
         for (series, flows, link) in measured.rows() {
