@@ -7,7 +7,7 @@
 //! (`build.rs`).
 
 use crate::{Algorithm, Aqm, Moment, Needs, Packet, Params, Sample, Setpoint, Verdict};
-use weir_units::Time;
+use weir_units::{Rate, Time};
 
 /// Something to do with an algorithm, generic over which one it is.
 ///
@@ -50,6 +50,14 @@ macro_rules! algorithms {
         pub fn ignores_passing(name: &str) -> bool {
             $($(#[$gate])* if name == <$module::$ty as Algorithm>::NAME {
                 return <$module::$ty as Aqm>::IGNORES_PASSING;
+            })*
+            false
+        }
+
+        /// Whether there is an algorithm of that name, and it may have flows [shaped](Aqm::SHAPES).
+        pub fn shapes(name: &str) -> bool {
+            $($(#[$gate])* if name == <$module::$ty as Algorithm>::NAME {
+                return <$module::$ty as Aqm>::SHAPES;
             })*
             false
         }
@@ -106,6 +114,7 @@ macro_rules! algorithms {
 
         impl Aqm for AnyAqm {
             const USES_RANDOM: bool = true;
+            const SHAPES: bool = true;
             fn on_enqueue(&mut self, m: &Moment, p: &Packet) -> Verdict {
                 match self { $($(#[$gate])* AnyAqm::$ty(a) => a.on_enqueue(m, p),)* }
             }
@@ -126,6 +135,15 @@ macro_rules! algorithms {
             }
             fn on_sample(&mut self, now: Time, s: Sample) {
                 match self { $($(#[$gate])* AnyAqm::$ty(a) => a.on_sample(now, s),)* }
+            }
+            fn shaped(&self, p: &Packet) -> Option<Rate> {
+                match self { $($(#[$gate])* AnyAqm::$ty(a) => a.shaped(p),)* }
+            }
+            fn on_shaped(&mut self, now: Time, p: &Packet) {
+                match self { $($(#[$gate])* AnyAqm::$ty(a) => a.on_shaped(now, p),)* }
+            }
+            fn on_shaped_sent(&mut self, now: Time, p: &Packet) {
+                match self { $($(#[$gate])* AnyAqm::$ty(a) => a.on_shaped_sent(now, p),)* }
             }
             fn setpoint(&mut self) -> Option<&mut dyn Setpoint> {
                 match self { $($(#[$gate])* AnyAqm::$ty(a) => a.setpoint(),)* }

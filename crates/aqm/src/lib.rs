@@ -49,7 +49,7 @@ pub mod algorithms;
 
 pub use algorithms::{
     AnyAqm, Parameters, UNMANAGED, USUAL, Visitor, ignores_passing, names, names_needing, per_flow_elsewhere,
-    visit, visit_all,
+    shapes, visit, visit_all,
 };
 pub use chance::Chance;
 pub use guide::Guide;

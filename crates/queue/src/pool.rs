@@ -47,11 +47,6 @@ impl<T: Copy> Pool<T> {
         Pool { slots: Vec::with_capacity(packets), free: None }
     }
 
-    /// Memory of the slots.
-    pub fn bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot<T>>()
-    }
-
     /// Adds a packet to the end of a FIFO.
     #[inline]
     pub fn push(&mut self, chain: &mut Chain, packet: Packet, marked: bool, item: T) {

@@ -2,10 +2,12 @@
 //!
 //! For hosts with more queues than could each have room of their own, most of them empty: a network function
 //! with a queue for each user. The host chooses which queue is served; [`Store`] is the memory, allocated
-//! once.
+//! once. It may have shapers for flows that do not respond, which it lends to the queues that have some;
+//! where none is left, the algorithm does what else it can.
 
 use crate::management::Management;
 use crate::pool::{Chain, Pool};
+use crate::shaped::{Shaped, Shapers};
 use crate::{Arrival, Counters, Departure, Outbox};
 use weir_aqm::{Aqm, Cause, Guide, Packet, Sample};
 use weir_units::{Bytes, Duration, Rate, Time};
@@ -14,12 +16,21 @@ use weir_units::{Bytes, Duration, Rate, Time};
 pub struct Store<T> {
     pool: Pool<T>,
     free: u32,
+    shapers: Shapers,
+    /// How often shapers were lent.
+    lent: u64,
 }
 
 impl<T: Copy> Store<T> {
-    /// With room for so many packets, allocated at once.
+    /// With room for so many packets, allocated at once, and no shapers.
     pub fn new(packets: u32) -> Store<T> {
-        Store { pool: Pool::with_capacity(packets as usize), free: packets }
+        Store::with_shapers(packets, 0, 0)
+    }
+
+    /// The same with so many shapers; `salt` keeps senders from choosing the FIFOs of their flows.
+    pub fn with_shapers(packets: u32, shapers: usize, salt: u64) -> Store<T> {
+        let shapers = Shapers::new(shapers, salt);
+        Store { pool: Pool::with_capacity(packets as usize), free: packets, shapers, lent: 0 }
     }
 
     /// Packets that there is still room for.
@@ -27,22 +38,47 @@ impl<T: Copy> Store<T> {
     pub fn free(&self) -> u32 {
         self.free
     }
+
+    /// Memory of the shapers, without packets.
+    pub fn bytes_of_shapers(&self) -> usize {
+        self.shapers.bytes()
+    }
 }
 
-/// A FIFO managed by `A` under the guide `G`. Every call must get the same [`Store`].
+/// A shaper that was lent to a queue, which may belong to another one since.
+#[derive(Clone, Copy)]
+struct Loan {
+    at: u32,
+    number: u64,
+}
+
+impl Loan {
+    #[inline]
+    fn shaped(self, shapers: &mut Shapers) -> Option<&mut Shaped> {
+        shapers.get(self.at as usize, self.number)
+    }
+}
+
+/// A FIFO managed by `A` under the guide `G`, and a shaper beside it while the algorithm has flows shaped.
+/// Every call must get the same [`Store`].
 pub struct Pooled<A, G = ()> {
     management: Management<A, G>,
     chain: Chain,
+    /// Packets of the FIFO.
     packets: u32,
+    /// Packets and bytes in the shaper.
+    shaped: (u32, Bytes),
+    loan: Option<Loan>,
 }
 
 impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
     /// An empty queue. `rate` is what the algorithm is told about the link.
     pub fn new(aqm: A, guide: G, rate: Rate, seed: u64) -> Self {
-        Pooled { management: Management::new(aqm, guide, rate, seed), chain: Chain::default(), packets: 0 }
+        let management = Management::new(aqm, guide, rate, seed);
+        Pooled { management, chain: Chain::default(), packets: 0, shaped: (0, Bytes::ZERO), loan: None }
     }
 
-    /// Takes a packet, or hands it to the outbox; it may store at most `room` bytes.
+    /// Takes a packet into the FIFO, which may store at most `room` bytes, or hands it to the outbox.
     #[inline]
     pub fn enqueue<T: Copy>(
         &mut self,
@@ -64,7 +100,106 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
             }
             Err(cause) => out.discarded(&packet, item, cause),
         }
-        debug_assert!(self.counters().is_conserved(self.packets));
+        debug_assert!(self.counters().is_conserved(self.packets()));
+    }
+
+    /// The rate to which the algorithm has the flow of an arrival shaped, if there is a shaper for it: then
+    /// it is to go there ([`shape`](Self::shape)).
+    #[inline]
+    pub fn shaped_to<T: Copy>(&mut self, store: &mut Store<T>, now: Time, arrival: &Arrival) -> Option<Rate> {
+        if !A::SHAPES || store.shapers.len() == 0 {
+            return None;
+        }
+        let Arrival { len, flow, ecn, .. } = *arrival;
+        let rate = self.management.aqm.shaped(&Packet { arrived: now, len, seq: 0, flow, ecn })?;
+        self.borrow(store).map(|_| rate)
+    }
+
+    /// The shaper of the queue, which is lent to it if it has none.
+    fn borrow<T: Copy>(&mut self, store: &mut Store<T>) -> Option<Loan> {
+        if let Some(loan) = self.loan.filter(|loan| loan.shaped(&mut store.shapers).is_some()) {
+            return Some(loan);
+        }
+        self.loan = store.shapers.lend(store.lent).map(|at| Loan { at: at as u32, number: store.lent });
+        store.lent += u64::from(self.loan.is_some());
+        self.loan
+    }
+
+    /// Stores a packet in the shaper, from which all leave at `rate` from now on, or hands it to the outbox.
+    /// The shaper may store at most `room` bytes beside those of the FIFO, so that neither is without room
+    /// because of the other.
+    pub fn shape<T: Copy>(
+        &mut self,
+        store: &mut Store<T>,
+        room: Bytes,
+        rate: Rate,
+        now: Time,
+        (arrival, item): (Arrival, T),
+        out: &mut impl Outbox<T>,
+    ) {
+        self.management.wake(now, self.packets);
+        let fits = store.free > 0 && self.shaped.1 + arrival.len <= room;
+        let Management { aqm, guide, counters, .. } = &mut self.management;
+        let packet = counters.arrive(now, &arrival);
+        aqm.on_shaped(now, &packet);
+        guide.on_beside(now, &packet);
+        match self.loan.and_then(|loan| loan.shaped(&mut store.shapers)) {
+            Some(shaped) => {
+                let before = shaped.packets();
+                shaped.offer(&mut store.pool, (packet, item), rate, fits, counters, out);
+                store.free -= shaped.packets() - before;
+                self.shaped = (shaped.packets(), shaped.backlog());
+            }
+            None => {
+                counters.admitted(Err(Cause::Overflow));
+                out.discarded(&packet, item, Cause::Overflow);
+            }
+        }
+        debug_assert!(self.counters().is_conserved(self.packets()));
+    }
+
+    /// When the next packet may leave the shaper, and which it is.
+    #[inline]
+    pub fn shaped_head<'s, T: Copy>(&self, store: &'s mut Store<T>) -> Option<(Time, &'s T)> {
+        if self.shaped.0 == 0 {
+            return None;
+        }
+        let shaped = self.loan?.shaped(&mut store.shapers)?;
+        Some((shaped.due()?, &shaped.head(&store.pool)?.item))
+    }
+
+    /// The next packet of the shaper, if one may leave by now; heads that waited too long go to the outbox.
+    pub fn take_shaped<T: Copy>(
+        &mut self,
+        store: &mut Store<T>,
+        now: Time,
+        out: &mut impl Outbox<T>,
+    ) -> Option<Departure<T>> {
+        let shaped = self.loan?.shaped(&mut store.shapers)?;
+        let before = shaped.packets();
+        let departure = shaped.take(&mut store.pool, now, &mut self.management.counters, out);
+        store.free += before - shaped.packets();
+        self.shaped = (shaped.packets(), shaped.backlog());
+        if let Some(departure) = &departure {
+            self.management.aqm.on_shaped_sent(now, &departure.packet);
+        }
+        if self.packets() == 0 && before > 0 {
+            self.management.guide.on_idle();
+        }
+        debug_assert!(self.counters().is_conserved(self.packets()));
+        departure
+    }
+
+    /// Discards the head of the shaper, as for lack of room; whether there was one.
+    pub fn shed_shaped<T: Copy>(&mut self, store: &mut Store<T>, out: &mut impl Outbox<T>) -> bool {
+        let Some(shaped) = self.loan.and_then(|loan| loan.shaped(&mut store.shapers)) else { return false };
+        let Some((_, slot)) = shaped.pop(&mut store.pool) else { return false };
+        self.shaped = (shaped.packets(), shaped.backlog());
+        store.free += 1;
+        self.management.counters.shed += 1;
+        out.discarded(&slot.packet, slot.item, Cause::Overflow);
+        debug_assert!(self.counters().is_conserved(self.packets()));
+        true
     }
 
     /// The next packet to send, if any; discarded heads go to the outbox.
@@ -92,7 +227,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         if self.packets == 0 && (departure.is_some() || drops > 0) {
             self.management.emptied(now);
         }
-        debug_assert!(self.counters().is_conserved(self.packets));
+        debug_assert!(self.counters().is_conserved(self.packets()));
         departure
     }
 
@@ -101,7 +236,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
     /// why it was discarded.
     #[inline]
     pub fn pass(&mut self, now: Time, arrival: Arrival) -> Result<bool, Cause> {
-        debug_assert!(self.packets == 0);
+        debug_assert!(self.packets() == 0);
         self.management.wake(now, 0);
         let packet = self.management.arrive(now, &arrival);
         let admitted = self.management.admit(now, &packet, 0, true);
@@ -125,7 +260,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         if self.packets == 0 {
             self.management.emptied(now);
         }
-        debug_assert!(self.counters().is_conserved(self.packets));
+        debug_assert!(self.counters().is_conserved(self.packets()));
     }
 
     /// Hands everything that is stored to the outbox, as discarded for lack of room: the queue ends.
@@ -135,6 +270,10 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
             self.packets -= 1;
             self.management.shed(&slot.packet);
             out.discarded(&slot.packet, slot.item, Cause::Overflow);
+        }
+        while self.shed_shaped(store, out) {}
+        if let Some(loan) = self.loan.take() {
+            store.shapers.give_back(loan.at as usize, loan.number);
         }
         debug_assert!(self.counters().is_conserved(0));
     }
@@ -147,12 +286,17 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
 
     /// Bytes stored.
     pub fn backlog(&self) -> Bytes {
-        self.management.backlog
+        self.management.backlog + self.shaped.1
     }
 
     /// Packets stored.
     pub fn packets(&self) -> u32 {
-        self.packets
+        self.packets + self.shaped.0
+    }
+
+    /// Packets in the FIFO, and in the shaper.
+    pub fn packets_of_both(&self) -> [u32; 2] {
+        [self.packets, self.shaped.0]
     }
 
     /// What happened so far.
@@ -201,6 +345,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shaped::tests::Odd;
     use crate::{Discipline, Hosts, Limits, Single};
     use weir_aqm::Algorithm;
     use weir_aqm::algorithms::codel::{self, CoDel};
@@ -312,6 +457,81 @@ mod tests {
             assert!(signals > 100, "{name}: {signals}");
         }
         assert!(weir_aqm::ignores_passing("codel") && !weir_aqm::ignores_passing("gsp"));
+    }
+
+    /// A packet of a flow goes where its algorithm wants it; whether it is shaped.
+    fn put(queue: &mut Pooled<Odd>, store: &mut Store<u64>, now: Time, flow: u32, item: u64) -> bool {
+        let arrival = Arrival { flow, len: Bytes::new(1500), ..ARRIVAL };
+        let (room, mut none) = (Bytes::new(60_000), |_: &Packet, _, _| panic!("there is room"));
+        let rate = queue.shaped_to(store, now, &arrival);
+        match rate {
+            Some(rate) => queue.shape(store, room, rate, now, (arrival, item), &mut none),
+            None => queue.enqueue(store, room, now, arrival, item, &mut none),
+        }
+        rate.is_some()
+    }
+
+    #[test]
+    fn a_shaper_is_lent_while_packets_wait_in_it_and_comes_back_with_its_queue() {
+        let mut store = Store::with_shapers(100, 1, 7);
+        let [mut a, mut b] = [0, 1].map(|_| Pooled::new(Odd, (), Rate::ZERO, 0));
+        let ms = |ms| Time::ZERO + Duration::from_millis(ms);
+        let mut none = |_: &Packet, _, _| panic!("nobody is late");
+        assert!(
+            (0..3).all(|n| put(&mut a, &mut store, ms(0), 1, n)) && !put(&mut a, &mut store, ms(0), 2, 3)
+        );
+        assert!(!put(&mut b, &mut store, ms(0), 1, 4), "none is left for another queue");
+        assert_eq!((a.packets_of_both(), b.packets_of_both(), store.free()), ([1, 3], [1, 0], 95));
+        for n in 0..3 {
+            // 1500 bytes at 12 Mbit/s.
+            assert_eq!(a.shaped_head(&mut store), Some((ms(n), &n)));
+            assert_eq!(a.take_shaped(&mut store, ms(n), &mut none).map(|departure| departure.item), Some(n));
+            assert_eq!(a.take_shaped(&mut store, ms(n), &mut none).map(|departure| departure.item), None);
+        }
+        // It has the rate until another queue needs it.
+        assert!(put(&mut a, &mut store, ms(2), 1, 5));
+        assert_eq!(a.shaped_head(&mut store), Some((ms(3), &5)));
+        assert_eq!(a.take_shaped(&mut store, ms(3), &mut none).map(|departure| departure.item), Some(5));
+        assert!(put(&mut b, &mut store, ms(3), 1, 6) && !put(&mut a, &mut store, ms(3), 1, 7));
+        assert_eq!(a.shaped_head(&mut store), None);
+        assert_eq!(b.shaped_head(&mut store), Some((ms(3), &6)));
+        let mut lost = Vec::new();
+        b.clear(&mut store, &mut |_: &Packet, item, _| lost.push(item));
+        assert_eq!((lost, b.packets(), store.free()), (vec![4, 6], 0, 98));
+        assert!(put(&mut a, &mut store, ms(4), 1, 8) && a.packets_of_both() == [2, 1]);
+        // The head goes without a turn where its host wants it to.
+        assert!(a.shed_shaped(&mut store, &mut |_: &Packet, item, _| assert_eq!(item, 8)));
+        assert!(!a.shed_shaped(&mut store, &mut |_: &Packet, _, _| {}));
+        assert_eq!((a.packets_of_both(), a.backlog(), store.free()), ([2, 0], Bytes::new(3000), 98));
+    }
+
+    #[test]
+    fn the_memory_of_shapers_is_bounded_and_no_packet_is_lost_count_of() {
+        const SHAPERS: usize = 64;
+        let mut store = Store::with_shapers(300, SHAPERS, 7);
+        assert!(store.bytes_of_shapers() <= SHAPERS * 20_000, "{}", store.bytes_of_shapers());
+        let mut queues: Vec<_> = (0..100).map(|_| Pooled::new(Odd, (), Rate::ZERO, 0)).collect();
+        let mut lost = 0;
+        for n in 0..20_000u32 {
+            // More flows than a shaper has FIFOs, in more queues than there are shapers, and little room.
+            let queue = &mut queues[(n % 97) as usize];
+            let arrival = Arrival { flow: n.wrapping_mul(0x9e37_79b1) >> 16, ..ARRIVAL };
+            let now = Time::ZERO + Duration::from_micros(u64::from(n) * 20);
+            let (room, mut out) = (Bytes::new(60_000), |_: &Packet, _, _| lost += 1);
+            match queue.shaped_to(&mut store, now, &arrival) {
+                Some(rate) => queue.shape(&mut store, room, rate, now, (arrival, u64::from(n)), &mut out),
+                None => queue.enqueue(&mut store, room, now, arrival, u64::from(n), &mut out),
+            }
+            if n % 2 == 0 {
+                let _ = queue.take_shaped(&mut store, now, &mut out);
+                let _ = queue.dequeue(&mut store, now, &mut out);
+            }
+            let stored: u32 = queues.iter().map(Pooled::packets).sum();
+            assert_eq!(stored + store.free(), 300);
+        }
+        assert!(lost > 0);
+        queues.iter_mut().for_each(|queue| queue.clear(&mut store, &mut |_: &Packet, _, _| {}));
+        assert_eq!(store.free(), 300);
     }
 
     #[test]

@@ -4,19 +4,22 @@
 //! here, in a FIFO for each, served in turn and all together at one rate. So their number costs the others
 //! nothing. Nobody is signalled here, because nobody would respond: a packet is discarded that would wait
 //! longer than [`WAIT`], on arrival or at the head, and a flow may always have the bytes of two rounds.
+//!
+//! The packets lie in a [`Pool`] of the host, which is the same in every call. Where there are many queues,
+//! few have such flows at once, and a bounded number of shapers is lent to those ([`Shapers`]).
 
 use crate::buckets::Buckets;
-use crate::pool::{Chain, Pool};
+use crate::pool::{Chain, Pool, Slot};
 use crate::rounds::{Rounds, Turn};
 use crate::{Counters, DROPS_PER_DEQUEUE_MAX, Departure, Outbox, Shaper};
-use weir_aqm::{Aqm, Cause, Packet};
+use weir_aqm::{Cause, Packet};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// FIFOs; flows beyond share one with another. As in CAKE, a flow may choose from several.
 const FLOWS: u32 = 512;
 const WAYS: u32 = 8;
 /// Most packets of all flows together.
-const PACKETS_MAX: u32 = 1024;
+pub(crate) const PACKETS_MAX: u32 = 1024;
 /// Bytes that a flow sends in one round.
 const QUANTUM: i64 = 1538;
 /// How long a packet may wait behind others of its flow.
@@ -28,12 +31,11 @@ const LEAST: u64 = 2 * QUANTUM as u64;
 const CATCH_UP: Duration = Duration::from_millis(5);
 
 /// See the [module documentation](self).
-pub(crate) struct Shaped<T> {
+pub(crate) struct Shaped {
     buckets: Buckets,
     fifos: Box<[Chain]>,
     turns: Box<[Turn]>,
     rounds: Rounds,
-    pool: Pool<T>,
     shaper: Shaper,
     /// What leaves in [`WAIT`].
     room: u64,
@@ -45,9 +47,9 @@ pub(crate) struct Shaped<T> {
     latest: Time,
 }
 
-impl<T: Copy> Shaped<T> {
-    /// An empty one, for a queue of at most so many packets; its memory is allocated at once unless it grows.
-    pub fn new(packets: u32, grows: bool, salt: u64) -> Shaped<T> {
+impl Shaped {
+    /// An empty one; all of its memory is allocated here.
+    pub fn new(salt: u64) -> Shaped {
         let buckets = Buckets::new(FLOWS, WAYS, salt);
         let count = buckets.len();
         Shaped {
@@ -55,7 +57,6 @@ impl<T: Copy> Shaped<T> {
             fifos: vec![Chain::default(); count].into(),
             turns: vec![Turn::IDLE; count].into(),
             rounds: Rounds::default(),
-            pool: Pool::with_capacity(if grows { 0 } else { packets.min(PACKETS_MAX) as usize }),
             shaper: Shaper::new(Rate::ZERO, CATCH_UP),
             room: 0,
             active: 0,
@@ -65,14 +66,9 @@ impl<T: Copy> Shaped<T> {
         }
     }
 
-    /// The same for an algorithm, if it has flows shaped.
-    pub fn under<A: Aqm>(packets: u32, grows: bool, salt: u64) -> Option<Box<Shaped<T>>> {
-        A::SHAPES.then(|| Box::new(Shaped::new(packets, grows, salt)))
-    }
-
     /// Memory beside the place where it lies.
     pub fn bytes(&self) -> usize {
-        self.buckets.bytes() + size_of_val(&*self.fifos) + size_of_val(&*self.turns) + self.pool.bytes()
+        self.buckets.bytes() + size_of_val(&*self.fifos) + size_of_val(&*self.turns)
     }
 
     /// Packets stored.
@@ -92,10 +88,10 @@ impl<T: Copy> Shaped<T> {
 
     /// Stores an arrival or hands it to the outbox. From now on all leave at this rate. `fits` says whether
     /// the queue has room for it.
-    pub fn offer(
+    pub fn offer<T: Copy>(
         &mut self,
-        packet: Packet,
-        item: T,
+        pool: &mut Pool<T>,
+        (packet, item): (Packet, T),
         rate: Rate,
         fits: bool,
         counters: &mut Counters,
@@ -121,16 +117,41 @@ impl<T: Copy> Shaped<T> {
         }
         self.active = active;
         self.turns[at].stored(packet.len);
-        self.pool.push(&mut self.fifos[at], packet, false, item);
+        pool.push(&mut self.fifos[at], packet, false, item);
         self.packets += 1;
         self.backlog += packet.len;
         self.latest = packet.arrived;
         counters.admitted(Ok(false));
     }
 
+    /// The flow whose turn it is.
+    fn choose(&mut self) -> Option<usize> {
+        let mut left = 0;
+        let chosen = self.rounds.choose(&mut self.turns, QUANTUM, &mut left);
+        self.active -= left;
+        chosen
+    }
+
+    /// The packet whose turn it is, whether it may leave or not.
+    pub fn head<'p, T: Copy>(&mut self, pool: &'p Pool<T>) -> Option<&'p Slot<T>> {
+        let at = self.choose()?;
+        pool.head(&self.fifos[at])
+    }
+
+    /// Takes it out, without charging anybody.
+    pub fn pop<T: Copy>(&mut self, pool: &mut Pool<T>) -> Option<(usize, Slot<T>)> {
+        let at = self.choose()?;
+        let slot = *pool.pop(&mut self.fifos[at])?;
+        self.turns[at].taken(slot.packet.len);
+        self.packets -= 1;
+        self.backlog -= slot.packet.len;
+        Some((at, slot))
+    }
+
     /// The next packet, if one may leave by now; heads that waited too long go to the outbox.
-    pub fn take(
+    pub fn take<T: Copy>(
         &mut self,
+        pool: &mut Pool<T>,
         now: Time,
         counters: &mut Counters,
         out: &mut impl Outbox<T>,
@@ -138,16 +159,9 @@ impl<T: Copy> Shaped<T> {
         self.due().filter(|due| *due <= now)?;
         let mut drops = 0;
         loop {
-            let mut left = 0;
-            let chosen = self.rounds.choose(&mut self.turns, QUANTUM, &mut left);
-            self.active -= left;
-            let at = chosen?;
-            let slot = *self.pool.pop(&mut self.fifos[at])?;
+            let (at, slot) = self.pop(pool)?;
             let (packet, sojourn) = (slot.packet, now.since(slot.packet.arrived));
             let turn = &mut self.turns[at];
-            turn.taken(packet.len);
-            self.packets -= 1;
-            self.backlog -= packet.len;
             if sojourn > WAIT && u64::from(turn.bytes) >= QUANTUM as u64 && drops < DROPS_PER_DEQUEUE_MAX {
                 drops += 1;
                 counters.dropped_out += 1;
@@ -168,9 +182,84 @@ impl<T: Copy> Shaped<T> {
     }
 }
 
+/// Whose no shaper is.
+const NOBODY: u64 = u64::MAX;
+/// Most shapers that are looked at for one that can be lent.
+const SWEEP_MAX: usize = 16;
+
+/// A bounded number of shapers, lent to queues or users. An owner keeps what was lent to it, and so the time
+/// at which the next packet may leave, until it is empty and somebody else needs it.
+pub(crate) struct Shapers {
+    owners: Box<[u64]>,
+    shapers: Box<[Shaped]>,
+    hand: usize,
+}
+
+impl Shapers {
+    /// So many; all of their memory is allocated here.
+    pub fn new(count: usize, salt: u64) -> Shapers {
+        let shapers = (0..count).map(|_| Shaped::new(salt)).collect();
+        Shapers { owners: vec![NOBODY; count].into(), shapers, hand: 0 }
+    }
+
+    /// Memory of all.
+    pub fn bytes(&self) -> usize {
+        let of_one = |shaped: &Shaped| size_of::<Shaped>() + shaped.bytes();
+        size_of_val(&*self.owners) + self.shapers.iter().map(of_one).sum::<usize>()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// The shaper at a place, if it is still the owner's.
+    #[inline]
+    pub fn get(&mut self, at: usize, owner: u64) -> Option<&mut Shaped> {
+        if *self.owners.get(at)? == owner { Some(&mut self.shapers[at]) } else { None }
+    }
+
+    /// Where that of an owner is. All are looked at.
+    pub fn find(&self, owner: u64) -> Option<usize> {
+        self.owners.iter().position(|other| *other == owner)
+    }
+
+    /// Lends one to an owner who has none: one that is nobody's, else one in which nothing waits.
+    pub fn lend(&mut self, owner: u64) -> Option<usize> {
+        let count = self.len();
+        let near = || (0..count.min(SWEEP_MAX)).map(|step| (self.hand + step) % count);
+        let is_empty = |at: &usize| self.shapers[*at].packets() == 0;
+        let is_nobodys = |at: &usize| self.owners[*at] == NOBODY && is_empty(at);
+        let found = near().find(is_nobodys).or_else(|| near().find(is_empty));
+        self.hand = found.map_or(self.hand + SWEEP_MAX, |at| at + 1) % count.max(1);
+        let at = found?;
+        self.owners[at] = owner;
+        self.shapers[at].let_go();
+        Some(at)
+    }
+
+    /// What still waits in the shaper at a place is nobody's from now on, if that is still the owner's.
+    pub fn give_back(&mut self, at: usize, owner: u64) {
+        if self.get(at, owner).is_some() {
+            self.owners[at] = NOBODY;
+        }
+    }
+
+    /// All shapers, with their owners.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Shaped)> {
+        self.owners.iter().copied().zip(&self.shapers)
+    }
+
+    /// The same, to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Shaped)> {
+        self.owners.iter().copied().zip(&mut self.shapers)
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use weir_aqm::Aqm;
     use weir_units::Ecn;
 
     /// Has flows with odd numbers shaped, to a packet in a millisecond.
@@ -200,14 +289,14 @@ pub(crate) mod tests {
     /// half of what each gets.
     fn floods(flows: u32) -> Seen {
         const MODEST: u32 = u32::MAX;
-        let mut shaped = Shaped::new(10_000, false, 7);
+        let (mut shaped, mut pool) = (Shaped::new(7), Pool::with_capacity(PACKETS_MAX as usize));
         let mut counters = Counters::default();
         let mut seen = Seen { left: 0, modest_lost: 0, most_wait: Duration::ZERO, most_packets: 0 };
         let mut next_modest = 0;
         for n in 0..33_333u32 {
             // 1500 bytes at 40 Mbit/s.
             let now = at(u64::from(n) * 300);
-            let mut offer = |flow, shaped: &mut Shaped<u32>| {
+            let mut offer = |flow, shaped: &mut Shaped, pool: &mut Pool<u32>| {
                 let arrival = crate::Arrival {
                     len: Bytes::new(1500),
                     flow,
@@ -217,17 +306,17 @@ pub(crate) mod tests {
                 };
                 let packet = counters.arrive(now, &arrival);
                 let mut out = |_: &Packet, flow, _| seen.modest_lost += u64::from(flow == MODEST);
-                shaped.offer(packet, flow, Rate::from_mbps(10), true, &mut counters, &mut out);
+                shaped.offer(pool, (packet, flow), Rate::from_mbps(10), true, &mut counters, &mut out);
             };
-            offer(n % flows, &mut shaped);
+            offer(n % flows, &mut shaped, &mut pool);
             if n >= next_modest {
                 next_modest += 8 * (flows + 1);
-                offer(MODEST, &mut shaped);
+                offer(MODEST, &mut shaped, &mut pool);
             }
             seen.most_packets = seen.most_packets.max(shaped.packets());
             while let Some(due) = shaped.due().filter(|due| *due <= now) {
                 let mut out = |_: &Packet, flow, _| seen.modest_lost += u64::from(flow == MODEST);
-                let Some(departure) = shaped.take(due, &mut counters, &mut out) else { break };
+                let Some(departure) = shaped.take(&mut pool, due, &mut counters, &mut out) else { break };
                 seen.left += departure.packet.len.get();
                 seen.most_wait = seen.most_wait.max(departure.sojourn);
             }

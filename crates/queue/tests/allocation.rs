@@ -6,8 +6,8 @@ mod counting;
 use common::{MTU, from_host, setup};
 use counting::calls;
 use weir_aqm::algorithms::codel;
-use weir_aqm::{Algorithm, Ecn, Packet, Params, Value};
-use weir_queue::{Arrival, Managed, OfItsOwn, OverAny, Plan, Plans, Visitor};
+use weir_aqm::{Algorithm, Aqm, Ecn, Packet, Params, Value};
+use weir_queue::{Arrival, Managed, OfItsOwn, OverAny, Plan, Plans, Pooled, Store, Visitor};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Overload from many flows, until packets are discarded for lack of room as well.
@@ -83,4 +83,42 @@ fn no_discipline_allocates_for_packets() {
             assert_eq!(weir_queue::visit(name, Overload { is_planned }), Some(0), "{name}");
         }
     }
+}
+
+/// Has half of the flows shaped.
+struct Half;
+
+impl Aqm for Half {
+    const SHAPES: bool = true;
+
+    fn shaped(&self, p: &Packet) -> Option<Rate> {
+        (p.flow % 2 == 1).then_some(Rate::from_mbps(5))
+    }
+}
+
+#[test]
+fn shapers_are_lent_to_queues_without_allocating() {
+    let mut store = Store::with_shapers(500, 4, 1);
+    let mut queues: Vec<_> = (0..7).map(|seed| Pooled::new(Half, (), Rate::ZERO, seed)).collect();
+    let (mut now, mut lost, mut sent) = (Time::ZERO, 0u64, 0u64);
+    let before = calls();
+    for n in 0..50_000u32 {
+        let arrival = from_host(n % 7, n.wrapping_mul(0x9e37) % 900, MTU);
+        let queue = &mut queues[n as usize % 7];
+        let mut out = |_: &Packet, _, _| lost += 1;
+        match queue.shaped_to(&mut store, now, &arrival) {
+            Some(rate) => queue.shape(&mut store, Bytes::new(100_000), rate, now, (arrival, n), &mut out),
+            None => queue.enqueue(&mut store, Bytes::new(100_000), now, arrival, n, &mut out),
+        }
+        sent += u64::from(queue.take_shaped(&mut store, now, &mut out).is_some());
+        if n % 3 == 0 {
+            let _ = queue.dequeue(&mut store, now, &mut out);
+        }
+        if n % 5000 == 4999 {
+            queue.clear(&mut store, &mut out);
+        }
+        now += Duration::from_micros(40);
+    }
+    assert_eq!(calls() - before, 0);
+    assert!(lost > 1000 && sent > 1000, "{lost} {sent}");
 }

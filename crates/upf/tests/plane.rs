@@ -18,5 +18,7 @@ mod paths;
 mod rates;
 #[path = "plane/rig.rs"]
 mod rig;
+#[path = "plane/unresponsive.rs"]
+mod unresponsive;
 #[path = "plane/ways.rs"]
 mod ways;

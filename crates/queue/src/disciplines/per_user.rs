@@ -41,7 +41,7 @@ use plans::Entitlements;
 pub use plans::{Plan, Plans, UserNow};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng;
-use shaped::Shapers;
+use shaped::UserShapers;
 use std::iter::repeat_n;
 use strangers::{Newcomer, Standing, Strangers, standing};
 use table::Table;
@@ -130,7 +130,7 @@ pub struct PerUser<A, T, G = ()> {
     paces: Option<Paces>,
     sets: Option<Sets<A>>,
     /// Shapers for flows that do not respond, where the algorithm has some shaped.
-    shapers: Option<Shapers<T>>,
+    shapers: Option<UserShapers>,
     /// Plans, where there may be some: users are then on the rounds of their sites.
     entitled: Option<Entitlements>,
     table: Table,
@@ -205,7 +205,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             rounds: Rounds::default(),
             paces: None,
             sets: None,
-            shapers: Shapers::under::<A>(count, limits.packets, setup.grows, setup.seed),
+            shapers: UserShapers::under::<A>(count, setup.seed),
             entitled: None,
             table: Table::new(params.users as usize, setup.seed),
             fresh: aqm,
@@ -834,7 +834,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Discipline<T> for PerUser<A, T, G> {
     }
 
     fn backlog(&self) -> Bytes {
-        self.sum.backlog + self.busy_shapers().map_or(Bytes::ZERO, Shapers::backlog)
+        self.sum.backlog + self.busy_shapers().map_or(Bytes::ZERO, UserShapers::backlog)
     }
 
     fn packets(&self) -> u32 {
@@ -914,7 +914,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> Managed<T> for PerUser<A, T, G> {
         self.users.len() * Self::bytes_per_user() + self.paces.as_ref().map_or(0, Paces::bytes) + of_flows
             + self.entitled.as_ref().map_or(0, Entitlements::bytes)
             + self.lanes.as_ref().map_or(0, |_| self.users.len() * Lanes::bytes_of_one())
-            + self.shapers.as_ref().map_or(0, Shapers::bytes)
+            + self.shapers.as_ref().map_or(0, UserShapers::bytes)
     }
 
     fn make_paces(&mut self, catch_up: Duration) {

@@ -2,7 +2,8 @@
 
 use crate::disciplines::{Entry, Fifos, Limits, Managed, OverAny, Setup, Visitor};
 use crate::management::Management;
-use crate::shaped::Shaped;
+use crate::pool::Pool;
+use crate::shaped::{PACKETS_MAX, Shaped};
 use crate::{Arrival, Counters, Departure, Discipline, Outbox};
 use std::collections::VecDeque;
 use weir_aqm::{Aqm, Guide, NoParams, Packet, Sample};
@@ -20,7 +21,7 @@ pub struct Single<A, T, G = ()> {
     fifo: VecDeque<Slot<T>>,
     limits: Limits,
     /// Flows that its algorithm wants shaped, if it has any.
-    shaped: Option<Box<Shaped<T>>>,
+    shaped: Option<Box<(Shaped, Pool<T>)>>,
 }
 
 impl<A: Aqm, T: Copy> Single<A, T> {
@@ -45,7 +46,10 @@ impl<A: Aqm, T: Copy, G: Guide<A>> Single<A, T, G> {
             management: Management::new(aqm, guide, rate, seed),
             fifo: VecDeque::with_capacity(room),
             limits,
-            shaped: Shaped::under::<A>(limits.packets, grows, seed),
+            shaped: A::SHAPES.then(|| {
+                let room = if grows { 0 } else { limits.packets.min(PACKETS_MAX) as usize };
+                Box::new((Shaped::new(seed), Pool::with_capacity(room)))
+            }),
         }
     }
 
@@ -71,8 +75,8 @@ impl<A: Aqm, T: Copy, G: Guide<A>> Single<A, T, G> {
 
     /// The shaper; known to be none where the algorithm has nobody shaped.
     #[inline]
-    fn beside(&self) -> Option<&Shaped<T>> {
-        self.shaped.as_deref().filter(|_| A::SHAPES)
+    fn beside(&self) -> Option<&Shaped> {
+        self.shaped.as_deref().filter(|_| A::SHAPES).map(|(shaped, _)| shaped)
     }
 
     /// Stores a packet in the shaper, if its algorithm wants it there.
@@ -85,20 +89,22 @@ impl<A: Aqm, T: Copy, G: Guide<A>> Single<A, T, G> {
         item: T,
         out: &mut impl Outbox<T>,
     ) -> Option<T> {
-        let Some(shaped) = self.shaped.as_mut().filter(|_| A::SHAPES) else { return Some(item) };
+        let Some((shaped, pool)) = self.shaped.as_deref_mut().filter(|_| A::SHAPES) else {
+            return Some(item);
+        };
         let Management { aqm, guide, counters, .. } = &mut self.management;
         let Some(rate) = aqm.shaped(&packet) else { return Some(item) };
         aqm.on_shaped(now, &packet);
         guide.on_beside(now, &packet);
-        shaped.offer(packet, item, rate, fits, counters, out);
+        shaped.offer(pool, (packet, item), rate, fits, counters, out);
         None
     }
 
     /// The next packet of the shaper, if one may leave by now.
     #[inline]
     fn take_shaped(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
-        let shaped = self.shaped.as_mut().filter(|_| A::SHAPES)?;
-        let departure = shaped.take(now, &mut self.management.counters, out)?;
+        let (shaped, pool) = self.shaped.as_deref_mut().filter(|_| A::SHAPES)?;
+        let departure = shaped.take(pool, now, &mut self.management.counters, out)?;
         self.management.aqm.on_shaped_sent(now, &departure.packet);
         if self.packets() == 0 {
             self.management.guide.on_idle();
@@ -205,7 +211,7 @@ impl<A: Aqm, T: Copy, G: Guide<A>> Managed<T> for Single<A, T, G> {
     }
 
     fn let_go(&mut self) {
-        self.shaped.iter_mut().for_each(|shaped| shaped.let_go());
+        self.shaped.iter_mut().for_each(|beside| beside.0.let_go());
     }
 
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {

@@ -51,6 +51,9 @@ pub struct HeldTo {
 /// foreseen.
 pub const DELAY_MAX: Duration = Duration::from_millis(12);
 
+/// There is a shaper for so many bottlenecks that are learnt.
+const LEARNERS_FOR_SHAPER: u32 = 16;
+
 impl Profile {
     /// An algorithm of the list with its defaults, alone: it learns nothing from elsewhere, and what it lets
     /// wait waits.
@@ -149,6 +152,14 @@ impl PlaneSetup {
     pub(super) fn profile_number(&self, number: u16) -> &Profile {
         let all = [&self.profile].into_iter().chain(self.profiles.values()).chain(&self.local_profile);
         all.into_iter().nth(usize::from(number)).expect("profiles are numbered by the same list")
+    }
+
+    /// Most queues at once that have a shaper for flows that do not respond: none where no algorithm has any
+    /// shaped. An algorithm knows such flows by what is learnt, and few bottlenecks have any.
+    pub(super) fn shapers(&self) -> usize {
+        let all = [&self.profile].into_iter().chain(self.profiles.values()).chain(&self.local_profile);
+        let is_wanted = all.into_iter().any(|profile| weir_aqm::shapes(&profile.aqm.name));
+        if is_wanted { self.learners.min(self.queues).div_ceil(LEARNERS_FOR_SHAPER) as usize } else { 0 }
     }
 
     /// Between two ports with an address each and nothing else, for tests.

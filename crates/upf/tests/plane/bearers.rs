@@ -2,44 +2,53 @@
 
 use crate::follows::{MSS, REST, Transfer};
 use crate::rig::*;
-use etherparse::PacketBuilder;
-use std::collections::VecDeque;
+use etherparse::{PacketBuilder, TcpOptionElement};
+use std::collections::{BTreeMap, VecDeque};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_upf::plane::{ACCESS, CORE, PlaneSetup, Profile};
 use weir_upf::rules::*;
 
 const SPAN: Duration = Duration::from_secs(20);
 const WARM: Duration = Duration::from_secs(6);
-const SECOND: u64 = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 
-/// A download in a flow of its own, and the radio resources of that flow: an endless buffer, a rate and a
-/// path.
-struct Bearer {
+/// A download in a flow of its own, and the radio resources of that flow: a buffer, which is endless if
+/// nothing else is said, a rate and a path.
+pub struct Bearer {
     user: u32,
     /// Port of the server, by which filters tell the flow.
     port: u16,
     /// Tunnel and QoS flow of its packets, and of its acknowledgements.
     down: (u32, Option<u8>),
     up: (u32, Option<u8>),
+    /// With timestamps (RFC 7323), by which a segment that is sent again is timed, too.
+    pub stamped: bool,
     /// A receiver acknowledges each second segment, or one after 40 ms.
     delays: bool,
     held: Vec<(Time, u32)>,
+    /// The timestamp of the first of these.
+    echo: u32,
     radio: Rate,
     path: Duration,
+    /// A packet is lost that would wait longer for the radio.
+    pub buffer: Duration,
     transfer: Transfer,
     free: Time,
-    acks: VecDeque<(Time, u32)>,
+    /// With the timestamp that is echoed.
+    acks: VecDeque<(Time, u32, u32)>,
     heard: VecDeque<(Time, u32)>,
-    /// After the first part: how long packets waited for the radio, and bits in each second that came to it.
+    /// When the first part ends.
+    from: Time,
+    /// After that: how long packets waited for the radio, and bits in each second that came to it.
     waits: Vec<Duration>,
     bits: Vec<f64>,
-    /// Datagrams that came to it.
-    datagrams: u64,
+    /// Datagrams that came to it, by length.
+    pub datagrams: BTreeMap<usize, u64>,
 }
 
 impl Bearer {
     /// In QoS flow `qfi` of a 5G session.
-    fn new(user: u32, port: u16, qfi: u8, radio: Rate, path: Duration) -> Bearer {
+    pub fn new(user: u32, port: u16, qfi: u8, radio: Rate, path: Duration) -> Bearer {
         let start = Time::from_nanos(SECOND);
         let bits = vec![0.0; (SPAN - WARM).as_nanos().div_ceil(SECOND) as usize];
         Bearer {
@@ -47,32 +56,43 @@ impl Bearer {
             port,
             down: (0x2000 + user, Some(qfi)),
             up: (0x1000 + user, Some(qfi)),
+            stamped: false,
             delays: false,
             held: Vec::new(),
+            echo: 0,
             radio,
             path,
+            buffer: Duration::MAX,
             transfer: Transfer::new(start),
             free: start,
             acks: VecDeque::new(),
             heard: VecDeque::new(),
+            from: start + WARM,
             waits: Vec::new(),
             bits,
-            datagrams: 0,
+            datagrams: BTreeMap::new(),
         }
     }
 
-    fn segment(&self, number: u32) -> Vec<u8> {
+    /// Of a segment or an acknowledgement, with timestamps if it has any.
+    fn options(&self, value: u32, echo: u32) -> Vec<TcpOptionElement> {
+        if self.stamped { vec![TcpOptionElement::Timestamp(value, echo)] } else { vec![] }
+    }
+
+    fn segment(&self, number: u32, now: Time) -> Vec<u8> {
         let mut packet = Vec::new();
+        let options = self.options((now.as_nanos() / 1_000_000) as u32, 1);
         let builder = PacketBuilder::ipv4(SERVER.octets(), ue(self.user).octets(), 64);
-        let builder = builder.tcp(self.port, 5000, number * MSS, 65_000).ack(1);
+        let builder = builder.tcp(self.port, 5000, number * MSS, 65_000).ack(1).options(&options).unwrap();
         builder.write(&mut packet, &[0x5a; MSS as usize]).unwrap();
         packet
     }
 
-    fn acknowledgement(&self, whole: u32) -> Vec<u8> {
+    fn acknowledgement(&self, whole: u32, echo: u32) -> Vec<u8> {
         let mut packet = Vec::new();
+        let options = self.options(1, echo);
         let builder = PacketBuilder::ipv4(ue(self.user).octets(), SERVER.octets(), 64);
-        let builder = builder.tcp(5000, self.port, 1, 65_000).ack(whole * MSS);
+        let builder = builder.tcp(5000, self.port, 1, 65_000).ack(whole * MSS).options(&options).unwrap();
         builder.write(&mut packet, &[]).unwrap();
         tunnelled(self.up.0, self.up.1, &packet)
     }
@@ -86,13 +106,14 @@ impl Bearer {
         }
         for _ in 0..16 {
             let Some(number) = self.transfer.wants(now) else { break };
-            rig.comes(CORE, &self.segment(number));
+            rig.comes(CORE, &self.segment(number, now));
         }
-        while let Some((_, number)) = self.acks.front().copied().filter(|(at, _)| *at <= now) {
+        while let Some((_, number, echo)) = self.acks.front().copied().filter(|(at, ..)| *at <= now) {
             self.acks.pop_front();
             let before = self.transfer.whole();
             let whole = self.transfer.received(number);
             let is_usual = whole == before + 1;
+            self.echo = if self.held.is_empty() { echo } else { self.echo };
             self.held.push((now, number));
             if !(self.delays && is_usual && self.held.len() == 1) {
                 self.answers(whole, now, rig);
@@ -105,30 +126,41 @@ impl Bearer {
 
     /// The receiver acknowledges what it held back.
     fn answers(&mut self, whole: u32, now: Time, rig: &mut Rig) {
-        rig.comes(ACCESS, &self.acknowledgement(whole));
+        rig.comes(ACCESS, &self.acknowledgement(whole, self.echo));
         self.heard.extend(self.held.drain(..).map(|(_, number)| (now + REST, number)));
     }
 
     /// A packet of the flow comes to the radio.
     fn takes(&mut self, packet: &[u8], now: Time) {
         let waits = self.free.since(now.min(self.free));
+        if waits > self.buffer {
+            return;
+        }
         self.free = self.free.max(now) + self.radio.time_for(Bytes::new(packet.len() as u64));
         if packet[9] == 6 {
             let number = u32::from_be_bytes(packet[24..28].try_into().unwrap()) / MSS;
-            self.acks.push_back((self.free + self.path, number));
+            let stamp = if self.stamped { packet[42..46].try_into().unwrap() } else { [0; 4] };
+            self.acks.push_back((self.free + self.path, number, u32::from_be_bytes(stamp)));
         }
-        let since = now.since(Time::from_nanos(SECOND));
-        if since > WARM {
-            self.datagrams += u64::from(packet[9] == 17);
+        if now > self.from {
+            *self.datagrams.entry(packet.len()).or_default() += u64::from(packet[9] == 17);
             self.waits.push(waits);
-            let second = ((since - WARM).as_nanos() / SECOND) as usize;
+            let second = (now.since(self.from).as_nanos() / SECOND) as usize;
             self.bits.get_mut(second).into_iter().for_each(|bits| *bits += packet.len() as f64 * 8.0);
         }
     }
 
+    /// The first part ends now.
+    pub fn measure(&mut self, now: Time) {
+        self.from = now;
+        self.datagrams.clear();
+        self.waits.clear();
+        self.bits.fill(0.0);
+    }
+
     /// Mbit/s that came to the radio, over all and in the slowest and fastest second; what 95 % of the
     /// packets waited for it.
-    fn told(&mut self) -> (f64, [f64; 2], Duration) {
+    pub fn told(&mut self) -> (f64, [f64; 2], Duration) {
         self.waits.sort_unstable();
         let waits = self.waits[self.waits.len() * 95 / 100];
         let mean = self.bits.iter().sum::<f64>() / self.bits.len() as f64 / 1e6;
@@ -141,8 +173,18 @@ impl Bearer {
 }
 
 /// All bearers work for the whole time, beside what else comes from the data network.
-fn run(rig: &mut Rig, bearers: &mut [Bearer], mut beside: impl FnMut(&mut Rig, Time)) {
-    let end = rig.here().now + SPAN;
+fn run(rig: &mut Rig, bearers: &mut [Bearer], beside: impl FnMut(&mut Rig, Time)) {
+    run_for(SPAN, rig, bearers, beside);
+}
+
+/// The same for so long.
+pub fn run_for(
+    span: Duration,
+    rig: &mut Rig,
+    bearers: &mut [Bearer],
+    mut beside: impl FnMut(&mut Rig, Time),
+) {
+    let end = rig.here().now + span;
     while rig.here().now < end {
         bearers.iter_mut().for_each(|bearer| bearer.work(rig));
         let now = rig.here().now;
@@ -265,7 +307,7 @@ fn flows_that_do_not_respond_are_shaped_however_many_there_are() {
         }
     });
     let (mean, _, wait) = bearers[0].told();
-    let share = bearers[0].datagrams as f64 / measured as f64;
+    let share = bearers[0].datagrams[&1300] as f64 / measured as f64;
     println!("{:.2} % of {measured} datagrams", 100.0 * share);
     assert!((17.5..20.5).contains(&mean) && wait < Duration::from_millis(60), "{mean} {wait}");
     assert!(share > 0.97, "{share} of {measured} datagrams");

@@ -10,7 +10,7 @@
 //! whole.
 
 use super::PerUser;
-use super::shaped::Shapers;
+use super::shaped::UserShapers;
 use super::own::own_of;
 use crate::{Shaper, Sojourns, memory};
 use crate::rounds::{Over, Rounds, Turn};
@@ -485,7 +485,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
 
     /// Nobody is held to a rate, neither users nor sites, until [`PerUser::hold_again`].
     pub(super) fn let_go(&mut self) {
-        self.shapers.iter_mut().for_each(Shapers::let_go);
+        self.shapers.iter_mut().for_each(UserShapers::let_go);
         let Some(paces) = &mut self.paces else { return };
         (0..self.users.len()).for_each(|at| paces.reset(at));
         if let Some(Entitlements { plans, catch_up, .. }) = &mut self.entitled {

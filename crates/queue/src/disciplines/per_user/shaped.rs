@@ -1,11 +1,11 @@
 //! Flows of users that do not respond: a shaper for each user who has some.
 //!
-//! Few users have any, so that a bounded number of shapers is lent to users while these have packets in them.
-//! Who finds none has the algorithm do what else it can. Users who are held to rates or plans have none:
-//! their flows wait for the rate in FIFOs of their own.
+//! Few users have any, so that a bounded number of shapers is lent to users. Who finds none has the algorithm
+//! do what else it can. Users who are held to rates or plans have none: their flows wait for the rate in
+//! FIFOs of their own.
 
 use super::PerUser;
-use crate::shaped::Shaped;
+use crate::shaped::{Shaped, Shapers};
 use crate::{Departure, Outbox};
 use weir_aqm::{Aqm, Guide, Packet};
 use weir_units::{Bytes, Time};
@@ -13,48 +13,39 @@ use weir_units::{Bytes, Time};
 /// Most users who have flows shaped at once.
 const USERS_MAX: usize = 16;
 
-/// The shapers of all users.
-pub(super) struct Shapers<T> {
-    shapers: Box<[Lent<T>]>,
+/// The shapers of all users, who own them by their places.
+pub(super) struct UserShapers {
+    shapers: Shapers,
     /// Packets and bytes in all of them.
     packets: u32,
     backlog: Bytes,
 }
 
-/// A shaper, and whose it is or was.
-struct Lent<T> {
-    user: Option<u32>,
-    shaped: Shaped<T>,
-}
-
-impl<T: Copy> Shapers<T> {
+impl UserShapers {
     /// For so many users at most, if the algorithm has flows shaped.
-    pub fn under<A: Aqm>(users: usize, packets: u32, grows: bool, salt: u64) -> Option<Shapers<T>> {
-        let shaper = |_| Lent { user: None, shaped: Shaped::new(packets, grows, salt) };
-        let shapers = || (0..users.min(USERS_MAX)).map(shaper).collect();
-        A::SHAPES.then(|| Shapers { shapers: shapers(), packets: 0, backlog: Bytes::ZERO })
+    pub fn under<A: Aqm>(users: usize, salt: u64) -> Option<UserShapers> {
+        let shapers = || Shapers::new(users.min(USERS_MAX), salt);
+        A::SHAPES.then(|| UserShapers { shapers: shapers(), packets: 0, backlog: Bytes::ZERO })
     }
 
-    /// The shaper of a user: its own, or one in which nobody waits.
-    fn of(&mut self, user: usize) -> Option<&mut Shaped<T>> {
-        let own = |lent: &Lent<T>| lent.user == Some(user as u32);
-        let is_free = |lent: &Lent<T>| lent.shaped.packets() == 0;
-        let at = self.shapers.iter().position(own).or_else(|| self.shapers.iter().position(is_free))?;
-        let lent = &mut self.shapers[at];
-        lent.user = Some(user as u32);
-        Some(&mut lent.shaped)
+    /// The shaper of a user: its own, or one that is lent to it.
+    fn of(&mut self, user: usize) -> Option<&mut Shaped> {
+        let owner = user as u64;
+        let at = self.shapers.find(owner).or_else(|| self.shapers.lend(owner))?;
+        self.shapers.get(at, owner)
     }
 
     /// A user starts anew: what still waits of it is nobody's.
     pub fn forget(&mut self, user: usize) {
-        let own = self.shapers.iter_mut().filter(|lent| lent.user == Some(user as u32));
-        own.for_each(|lent| lent.user = None);
+        if let Some(at) = self.shapers.find(user as u64) {
+            self.shapers.give_back(at, user as u64);
+        }
     }
 
     /// Packets and bytes of a user.
     fn held_of(&self, user: usize) -> (u32, Bytes) {
-        let own = self.shapers.iter().find(|lent| lent.user == Some(user as u32));
-        own.map_or((0, Bytes::ZERO), |lent| (lent.shaped.packets(), lent.shaped.backlog()))
+        let own = self.shapers.iter().find(|(owner, _)| *owner == user as u64);
+        own.map_or((0, Bytes::ZERO), |(_, shaped)| (shaped.packets(), shaped.backlog()))
     }
 
     /// Packets of all.
@@ -69,22 +60,22 @@ impl<T: Copy> Shapers<T> {
 
     /// When the first packet may leave.
     pub fn due(&self) -> Option<Time> {
-        self.shapers.iter().filter_map(|lent| lent.shaped.due()).min()
+        self.shapers.iter().filter_map(|(_, shaped)| shaped.due()).min()
     }
 
     /// What waits may leave at once.
     pub fn let_go(&mut self) {
-        self.shapers.iter_mut().for_each(|lent| lent.shaped.let_go());
+        self.shapers.iter_mut().for_each(|(_, shaped)| shaped.let_go());
     }
 
-    /// Memory of all, that of packets included.
+    /// Memory of all.
     pub fn bytes(&self) -> usize {
-        self.shapers.iter().map(|lent| size_of::<Lent<T>>() + lent.shaped.bytes()).sum()
+        self.shapers.bytes()
     }
 
     fn count(&mut self) {
-        self.packets = self.shapers.iter().map(|lent| lent.shaped.packets()).sum();
-        self.backlog = Bytes::new(self.shapers.iter().map(|lent| lent.shaped.backlog().get()).sum());
+        self.packets = self.shapers.iter().map(|(_, shaped)| shaped.packets()).sum();
+        self.backlog = Bytes::new(self.shapers.iter().map(|(_, shaped)| shaped.backlog().get()).sum());
     }
 }
 
@@ -108,7 +99,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         let Some(shaped) = shapers.of(at) else { return Some(item) };
         self.users[at].line.aqm.on_shaped(now, packet);
         self.guide.on_beside(now, packet);
-        shaped.offer(*packet, item, rate, fits, &mut self.counters, out);
+        shaped.offer(&mut self.pool, (*packet, item), rate, fits, &mut self.counters, out);
         shapers.count();
         None
     }
@@ -117,14 +108,14 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     #[inline]
     pub(super) fn take_shaped(&mut self, now: Time, out: &mut impl Outbox<T>) -> Option<Departure<T>> {
         let shapers = self.shapers.as_mut().filter(|shapers| A::SHAPES && shapers.packets > 0)?;
-        let due = |lent: &&mut Lent<T>| lent.shaped.due().is_some_and(|due| due <= now);
-        let lent = shapers.shapers.iter_mut().filter(due).min_by_key(|lent| lent.shaped.due())?;
-        let departure = lent.shaped.take(now, &mut self.counters, out);
-        let user = lent.user;
+        let due = |(_, shaped): &(u64, &mut Shaped)| shaped.due().is_some_and(|due| due <= now);
+        let first = shapers.shapers.iter_mut().filter(due).min_by_key(|(_, shaped)| shaped.due());
+        let (user, shaped) = first?;
+        let departure = shaped.take(&mut self.pool, now, &mut self.counters, out);
         shapers.count();
         let packet = departure.as_ref()?.packet;
-        if let Some(user) = user {
-            let user = user as usize;
+        // What waits of a user who started anew is nobody's.
+        if let Some(user) = usize::try_from(user).ok().filter(|user| *user < self.users.len()) {
             self.users[user].line.aqm.on_shaped_sent(now, &packet);
             self.users[user].active = now;
             self.turns[user].charge(packet.len);
@@ -137,7 +128,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
 
     /// The shapers, if packets wait in them.
     #[inline]
-    pub(super) fn busy_shapers(&self) -> Option<&Shapers<T>> {
+    pub(super) fn busy_shapers(&self) -> Option<&UserShapers> {
         self.shapers.as_ref().filter(|shapers| A::SHAPES && shapers.packets > 0)
     }
 
@@ -150,6 +141,6 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
     /// Packets that wait, shaped or not.
     #[inline]
     pub(super) fn packets_in_all(&self) -> u32 {
-        self.sum.packets + self.busy_shapers().map_or(0, Shapers::packets)
+        self.sum.packets + self.busy_shapers().map_or(0, UserShapers::packets)
     }
 }

@@ -83,6 +83,16 @@ impl UserPlane {
         let Some(number) = line.place else { return PassVerdict::Enter };
         let (place, store) = self.waits.with_store(number);
         place.active = at;
+        let arrival = Arrival {
+            len,
+            flow: held.flow,
+            hosts: Hosts::UNKNOWN,
+            ecn: Ecn::from_bits(held.tos),
+            nqb: false,
+        };
+        if plan.is_asked && place.queue.shaped_to(store, at, &arrival).is_some() {
+            return PassVerdict::Enter;
+        }
         if plan.gbr > Rate::ZERO && is_free(&place.guaranteed, at) {
             place.guaranteed.sent(at, len);
         }
@@ -94,13 +104,6 @@ impl UserPlane {
             return PassVerdict::Enter;
         }
         place.asked = at;
-        let arrival = Arrival {
-            len,
-            flow: held.flow,
-            hosts: Hosts::UNKNOWN,
-            ecn: Ecn::from_bits(held.tos),
-            nqb: false,
-        };
         match place.queue.pass(at, arrival) {
             Ok(marked) => {
                 line.passed += 1;

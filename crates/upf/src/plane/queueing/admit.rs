@@ -19,7 +19,7 @@ const AHEAD_MAX: u64 = 1538;
 
 /// What became of a packet that may go.
 enum Admitted {
-    /// It waits as the first of its queue, or was discarded.
+    /// It waits as the first of its queue or of the shaper beside it, or was discarded.
     QueuePool,
     /// The same behind others: whatever may go by now is gone.
     Behind,
@@ -156,27 +156,34 @@ impl UserPlane {
         // Whoever was idle may not make up for it, nor pay for what it got while nobody else wanted any.
         place.served = least.map_or(place.served, |least| place.served.clamp(least, least + AHEAD_MAX));
         let len = Bytes::new(u64::from(held.frame.len));
+        let ecn = Ecn::from_bits(held.tos);
+        let arrival = Arrival { len, flow: held.flow, hosts: Hosts::UNKNOWN, ecn, nqb: false };
+        // What waits for other rules waits for no rate.
+        let shaped = if held.is_timed { place.queue.shaped_to(store, at, &arrival) } else { None };
+        let packets = place.queue.packets_of_both()[usize::from(shaped.is_some())];
         let backlog = place.queue.backlog();
         // Nobody takes more than what is left for others, so that there is always room for a flow with a
         // guarantee.
-        let is_greedy = !is_guaranteed && place.queue.packets() >= store.free();
+        let is_greedy = !is_guaranteed && packets >= store.free();
         let bound = place.bound.as_mut().filter(|_| held.is_timed);
         let entry = bound.map_or(Admission::InTime, |bound| bound.enter(backlog, len));
         held.behind = (backlog + len).get() as u32;
         held.is_timed &= entry == Admission::InTime;
         let room = if is_greedy || entry == Admission::Refused { Bytes::ZERO } else { place.room };
         (place.active, place.asked) = (at, at);
-        let ecn = Ecn::from_bits(held.tos);
-        let arrival = Arrival { len, flow: held.flow, hosts: Hosts::UNKNOWN, ecn, nqb: false };
         let mut dropped = 0;
-        place.queue.enqueue(store, room, at, arrival, held, &mut |_: &Packet, held: BufferedPacket, _| {
+        let mut out = |_: &Packet, held: BufferedPacket, _| {
             dropped += 1;
             io.give(held.frame);
-        });
+        };
+        match shaped {
+            Some(rate) => place.queue.shape(store, room, rate, at, (arrival, held), &mut out),
+            None => place.queue.enqueue(store, room, at, arrival, held, &mut out),
+        }
         // The algorithm discards what arrives, or nothing.
         live.waiting[usize::from(is_up)] += u32::from(dropped == 0);
         *live.usage.dropped.of(is_up) += dropped;
-        Some(if is_first { Admitted::QueuePool } else { Admitted::Behind })
+        Some(if packets == 0 { Admitted::QueuePool } else { Admitted::Behind })
     }
 
     /// The least that a line has sent of those that wait one way.

@@ -39,18 +39,27 @@ impl UserPlane {
         let Live { program, lines, waiting, usage, .. } = &mut *live;
         for (plan, line) in program.queues.iter().zip(lines) {
             let Some(number) = line.place else { continue };
-            while let Some((_, arrived, held)) = self.waits.head(number) {
-                let is_parked = matches!(program.acts[usize::from(held.act)].what, What::Buffer { .. });
-                if !is_parked || now.since(arrived) < self.setup.buffered_for {
-                    break;
+            for is_shaped in [false, true] {
+                loop {
+                    // One in the shaper may have left it long ago, but for the rules.
+                    let head =
+                        if is_shaped { self.waits.shaped_head(number) } else { self.waits.head(number) };
+                    let Some((_, since, held)) = head else { break };
+                    let is_parked = matches!(program.acts[usize::from(held.act)].what, What::Buffer { .. });
+                    if !is_parked || now.since(since) < self.setup.buffered_for {
+                        break;
+                    }
+                    let (place, store) = self.waits.with_store(number);
+                    let mut out = |_: &Packet, held: BufferedPacket, _| io.give(held.frame);
+                    if is_shaped {
+                        place.queue.shed_shaped(store, &mut out);
+                    } else {
+                        place.queue.shed_head(store, now, &mut out);
+                    }
+                    waiting[usize::from(plan.is_up)] -= 1;
+                    *usage.dropped.of(plan.is_up) += 1;
+                    self.faults.count(Cause::BufferedLong);
                 }
-                let (place, store) = self.waits.with_store(number);
-                place
-                    .queue
-                    .shed_head(store, now, &mut |_: &Packet, held: BufferedPacket, _| io.give(held.frame));
-                waiting[usize::from(plan.is_up)] -= 1;
-                *usage.dropped.of(plan.is_up) += 1;
-                self.faults.count(Cause::BufferedLong);
             }
         }
         self.count_parked(&mut live);

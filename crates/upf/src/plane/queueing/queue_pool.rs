@@ -156,7 +156,7 @@ impl QueuePool {
         let profiles = (0..count as u16).map(|number| setup.profile_number(number));
         let fresh = profiles.map(|profile| Fresh::of(profile, start)).collect::<Result<_, _>>()?;
         Ok(QueuePool {
-            store: Store::new(setup.packets),
+            store: Store::with_shapers(setup.packets, setup.shapers(), setup.seed),
             places: (0..setup.queues).map(|_| None).collect(),
             free: (0..setup.queues).rev().collect(),
             hand: 0,
@@ -188,10 +188,17 @@ impl QueuePool {
         place.queue.head(&self.store).map(|(packet, held)| (place, packet.arrived, held))
     }
 
-    /// Packets of a queue in use.
+    /// The first packet in the shaper beside a queue, and when it may leave that.
+    #[inline]
+    pub fn shaped_head(&mut self, at: u32) -> Option<(&QueueSlot, Time, &BufferedPacket)> {
+        let place = self.places[at as usize].as_ref()?;
+        place.queue.shaped_head(&mut self.store).map(|(due, held)| (place, due, held))
+    }
+
+    /// Packets of a queue in use, without those in the shaper beside it.
     #[inline]
     pub fn packets(&self, at: u32) -> u32 {
-        self.places[at as usize].as_ref().map_or(0, |place| place.queue.packets())
+        self.places[at as usize].as_ref().map_or(0, |place| place.queue.packets_of_both()[0])
     }
 
     /// Name of a profile's algorithm.

@@ -43,6 +43,10 @@ enum Next {
 struct Choice {
     line: usize,
     place: u32,
+    /// Whether it waits in the shaper beside its queue, and since when nothing but rates of rules and the
+    /// port keeps it.
+    is_shaped: bool,
+    ready: Time,
     at: Time,
     class: Class,
     /// What its queue has sent.
@@ -188,32 +192,37 @@ impl UserPlane {
 
     /// The packet that leaves next, or when there will be one.
     #[inline(always)]
-    fn choose(&self, live: &Live, is_up: bool, until: Time) -> Result<Choice, Option<Time>> {
+    fn choose(&mut self, live: &Live, is_up: bool, until: Time) -> Result<Choice, Option<Time>> {
         let (mut best, mut later): (Option<Choice>, Option<Time>) = (None, None);
         for (line, plan) in live.program.queues.iter().enumerate() {
             let Some(place) = live.lines[line].place.filter(|_| plan.is_up == is_up) else { continue };
-            let Some((waiting, arrived, held)) = self.waits.head(place) else { continue };
-            let act = &live.program.acts[usize::from(held.act)];
-            if matches!(act.what, What::Buffer { .. }) {
-                continue;
-            }
-            let mut at = arrived.max(waiting.asked);
-            for limit in plan.limits.iter().map_while(|place| live.limits.get(usize::from(*place))) {
-                at = limit.departure(at);
-            }
-            if let Some(bottleneck) = follows(live, line) {
-                at = bottleneck.departure(at);
-            }
-            if at > until {
-                later = Some(later.map_or(at, |other| other.min(at)));
-                continue;
-            }
-            let is_guaranteed = plan.gbr > Rate::ZERO && waiting.guaranteed.departure(arrived) <= until;
-            let class = if is_guaranteed { Class::Guaranteed } else { Class::Ordinary };
-            let port = act.port().filter(|_| act.generation == held.generation);
-            let choice = Choice { line, place, at, class, served: waiting.served, port, len: held.frame.len };
-            if best.as_ref().is_none_or(|best| choice.is_before(best)) {
-                best = Some(choice);
+            // What its shaper lets go goes first: that is not more than a share.
+            for is_shaped in [true, false] {
+                let head = if is_shaped { self.waits.shaped_head(place) } else { self.waits.head(place) };
+                let Some((waiting, ready, held)) = head else { continue };
+                let act = &live.program.acts[usize::from(held.act)];
+                if matches!(act.what, What::Buffer { .. }) {
+                    continue;
+                }
+                let mut at = ready.max(waiting.asked);
+                for limit in plan.limits.iter().map_while(|place| live.limits.get(usize::from(*place))) {
+                    at = limit.departure(at);
+                }
+                if let Some(bottleneck) = follows(live, line) {
+                    at = bottleneck.departure(at);
+                }
+                if at > until {
+                    later = Some(later.map_or(at, |other| other.min(at)));
+                    continue;
+                }
+                let is_guaranteed = plan.gbr > Rate::ZERO && waiting.guaranteed.departure(ready) <= until;
+                let class = if is_guaranteed { Class::Guaranteed } else { Class::Ordinary };
+                let port = act.port().filter(|_| act.generation == held.generation);
+                let (served, len) = (waiting.served, held.frame.len);
+                let choice = Choice { line, place, is_shaped, ready, at, class, served, port, len };
+                if best.as_ref().is_none_or(|best| choice.is_before(best)) {
+                    best = Some(choice);
+                }
             }
         }
         best.ok_or(later)
@@ -223,10 +232,15 @@ impl UserPlane {
     fn send_one(&mut self, live: &mut Live, is_up: bool, choice: &Choice, at: Time, io: &mut impl Io) {
         let (place, store) = self.waits.with_store(choice.place);
         let mut dropped = 0;
-        let departure = place.queue.dequeue(store, at, &mut |_: &Packet, held: BufferedPacket, _| {
+        let mut out = |_: &Packet, held: BufferedPacket, _| {
             dropped += 1;
             io.give(held.frame);
-        });
+        };
+        let departure = if choice.is_shaped {
+            place.queue.take_shaped(store, at, &mut out)
+        } else {
+            place.queue.dequeue(store, at, &mut out)
+        };
         *live.usage.dropped.of(is_up) += dropped;
         live.waiting[usize::from(is_up)] -= dropped as u32 + u32::from(departure.is_some());
         let Some(departure) = departure else { return };
@@ -234,20 +248,21 @@ impl UserPlane {
         if let Some(bound) = place.bound.as_mut().filter(|_| departure.item.is_timed) {
             bound.left(departure.sojourn, departure.item.behind);
         }
-        let len = departure.packet.len;
+        let (packet, len) = (&departure.packet, departure.packet.len);
+        let ready = if choice.is_shaped { choice.ready } else { packet.arrived };
         place.served += len.get();
         place.asked = at;
         if choice.class == Class::Guaranteed {
-            let earned = place.guaranteed.departure(departure.packet.arrived);
+            let earned = place.guaranteed.departure(ready);
             place.guaranteed.sent(earned, len);
         }
         let plan = &live.program.queues[choice.line];
         for place in plan.limits {
             let Some(limit) = live.limits.get_mut(usize::from(place)) else { break };
-            charge(limit, departure.packet.arrived, len);
+            charge(limit, ready, len);
         }
         if let Some(bottleneck) = follows_mut(live, choice.line) {
-            charge(bottleneck, departure.packet.arrived, len);
+            charge(bottleneck, ready, len);
         }
         let held = departure.item;
         if departure.marked {
@@ -300,8 +315,8 @@ impl UserPlane {
 /// A rate is charged at the time at which it alone would have let the packet go: what another rate or the
 /// port cost it is not lost, as far as it is made up for at all.
 #[inline]
-fn charge(limit: &mut Shaper, arrived: Time, len: Bytes) {
-    limit.sent(limit.departure(arrived), len);
+fn charge(limit: &mut Shaper, ready: Time, len: Bytes) {
+    limit.sent(limit.departure(ready), len);
 }
 
 /// The bottleneck that a queue follows.
