@@ -116,6 +116,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
     }
 
     /// The shaper of the queue, which is lent to it if it has none.
+    #[cold]
     fn borrow<T: Copy>(&mut self, store: &mut Store<T>) -> Option<Loan> {
         if let Some(loan) = self.loan.filter(|loan| loan.shaped(&mut store.shapers).is_some()) {
             return Some(loan);
@@ -128,6 +129,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
     /// Stores a packet in the shaper, from which all leave at `rate` from now on, or hands it to the outbox.
     /// The shaper may store at most `room` bytes beside those of the FIFO, so that neither is without room
     /// because of the other.
+    #[inline(never)]
     pub fn shape<T: Copy>(
         &mut self,
         store: &mut Store<T>,
@@ -169,6 +171,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
     }
 
     /// The next packet of the shaper, if one may leave by now; heads that waited too long go to the outbox.
+    #[inline(never)]
     pub fn take_shaped<T: Copy>(
         &mut self,
         store: &mut Store<T>,

@@ -195,6 +195,12 @@ impl QueuePool {
         place.queue.shaped_head(&mut self.store).map(|(due, held)| (place, due, held))
     }
 
+    /// Whether packets wait in the shaper beside a queue.
+    #[inline]
+    pub fn has_shaped(&self, at: u32) -> bool {
+        self.places[at as usize].as_ref().is_some_and(|place| place.queue.packets_of_both()[1] > 0)
+    }
+
     /// Packets of a queue in use, without those in the shaper beside it.
     #[inline]
     pub fn packets(&self, at: u32) -> u32 {

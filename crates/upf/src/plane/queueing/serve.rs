@@ -10,7 +10,7 @@ use crate::plane::egress::departing::Departing;
 use crate::plane::io::Io;
 use crate::plane::live::Live;
 use crate::plane::path::{PlaneEvent, UserPlane};
-use crate::plane::queueing::queue_pool::BufferedPacket;
+use crate::plane::queueing::queue_pool::{BufferedPacket, QueueSlot};
 use crate::plane::queueing::timing_wheel::Class;
 use crate::plane::status::faults::Cause;
 use weir_aqm::Packet;
@@ -61,6 +61,44 @@ impl Choice {
     fn is_before(&self, other: &Choice) -> bool {
         (self.class, self.at, self.served) < (other.class, other.at, other.served)
     }
+}
+
+/// The first packet of a queue, or of the shaper beside it.
+struct Head<'a> {
+    waiting: &'a QueueSlot,
+    ready: Time,
+    held: &'a BufferedPacket,
+    is_shaped: bool,
+}
+
+/// The packet of a queue that may leave, or when it may; `None` if it waits for other rules.
+#[inline(always)]
+fn candidate(
+    live: &Live,
+    (line, place): (usize, u32),
+    until: Time,
+    head: &Head<'_>,
+) -> Option<Result<Choice, Time>> {
+    let Head { waiting, ready, held, is_shaped } = *head;
+    let (plan, act) = (&live.program.queues[line], &live.program.acts[usize::from(held.act)]);
+    if matches!(act.what, What::Buffer { .. }) {
+        return None;
+    }
+    let mut at = ready.max(waiting.asked);
+    for limit in plan.limits.iter().map_while(|place| live.limits.get(usize::from(*place))) {
+        at = limit.departure(at);
+    }
+    if let Some(bottleneck) = follows(live, line) {
+        at = bottleneck.departure(at);
+    }
+    if at > until {
+        return Some(Err(at));
+    }
+    let is_guaranteed = plan.gbr > Rate::ZERO && waiting.guaranteed.departure(ready) <= until;
+    let class = if is_guaranteed { Class::Guaranteed } else { Class::Ordinary };
+    let port = act.port().filter(|_| act.generation == held.generation);
+    let (served, len) = (waiting.served, held.frame.len);
+    Some(Ok(Choice { line, place, is_shaped, ready, at, class, served, port, len }))
 }
 
 impl UserPlane {
@@ -196,36 +234,34 @@ impl UserPlane {
         let (mut best, mut later): (Option<Choice>, Option<Time>) = (None, None);
         for (line, plan) in live.program.queues.iter().enumerate() {
             let Some(place) = live.lines[line].place.filter(|_| plan.is_up == is_up) else { continue };
-            // What its shaper lets go goes first: that is not more than a share.
-            for is_shaped in [true, false] {
-                let head = if is_shaped { self.waits.shaped_head(place) } else { self.waits.head(place) };
-                let Some((waiting, ready, held)) = head else { continue };
-                let act = &live.program.acts[usize::from(held.act)];
-                if matches!(act.what, What::Buffer { .. }) {
-                    continue;
-                }
-                let mut at = ready.max(waiting.asked);
-                for limit in plan.limits.iter().map_while(|place| live.limits.get(usize::from(*place))) {
-                    at = limit.departure(at);
-                }
-                if let Some(bottleneck) = follows(live, line) {
-                    at = bottleneck.departure(at);
-                }
-                if at > until {
-                    later = Some(later.map_or(at, |other| other.min(at)));
-                    continue;
-                }
-                let is_guaranteed = plan.gbr > Rate::ZERO && waiting.guaranteed.departure(ready) <= until;
-                let class = if is_guaranteed { Class::Guaranteed } else { Class::Ordinary };
-                let port = act.port().filter(|_| act.generation == held.generation);
-                let (served, len) = (waiting.served, held.frame.len);
-                let choice = Choice { line, place, is_shaped, ready, at, class, served, port, len };
-                if best.as_ref().is_none_or(|best| choice.is_before(best)) {
+            let mut take = |found: Result<Choice, Time>| match found {
+                Ok(choice) if best.as_ref().is_none_or(|best: &Choice| choice.is_before(best)) => {
                     best = Some(choice);
                 }
+                Ok(_) => {}
+                Err(at) => later = Some(later.map_or(at, |other: Time| other.min(at))),
+            };
+            // What its shaper lets go goes first: that is not more than a share.
+            if self.waits.has_shaped(place) {
+                self.shaped_candidate(live, (line, place), until).into_iter().for_each(&mut take);
             }
+            let Some((waiting, ready, held)) = self.waits.head(place) else { continue };
+            let head = Head { waiting, ready, held, is_shaped: false };
+            candidate(live, (line, place), until, &head).into_iter().for_each(&mut take);
         }
         best.ok_or(later)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn shaped_candidate(
+        &mut self,
+        live: &Live,
+        of: (usize, u32),
+        until: Time,
+    ) -> Option<Result<Choice, Time>> {
+        let (waiting, ready, held) = self.waits.shaped_head(of.1)?;
+        candidate(live, of, until, &Head { waiting, ready, held, is_shaped: true })
     }
 
     #[inline]
