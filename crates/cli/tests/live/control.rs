@@ -39,7 +39,7 @@ fn ctl(weir: &Weir, arguments: &[&str]) -> (i32, serde_json::Value) {
 }
 
 fn rate(weir: &Weir) -> f64 {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         let (_, told) = ctl(weir, &["status"]);
         // Before its first sample a loop tells nothing.
@@ -47,15 +47,6 @@ fn rate(weir: &Weir) -> f64 {
             return rate;
         }
         assert!(Instant::now() < deadline, "{told}");
-    }
-}
-
-/// Waits until something is in the log.
-fn logged(weir: &Weir, words: &str) {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while !weir.text("err").contains(words) {
-        assert!(Instant::now() < deadline, "not logged: {words}: {}", weir.text("err"));
-        sleep(Duration::from_millis(10));
     }
 }
 
@@ -75,8 +66,8 @@ fn changes_are_put_into_force_or_refused_with_key_and_remedy_and_logged_with_who
         applied["at_s"].is_number() && applied["notes"][0].as_str().unwrap().contains("buffer"),
         "{told}"
     );
-    logged(&weir, "a_to_b.rate \"50Mbit/s\" -> \"20Mbit/s\"");
-    logged(&weir, "set by uid 0, pid ");
+    weir.until("a_to_b.rate \"50Mbit/s\" -> \"20Mbit/s\"");
+    weir.until("set by uid 0, pid ");
     // A policy, by its own verb.
     let (code, told) = ctl(&weir, &["policy", "target_max=9ms", "utilization_low=97%"]);
     assert_eq!(code, 0, "{told}");
@@ -104,7 +95,7 @@ fn changes_are_put_into_force_or_refused_with_key_and_remedy_and_logged_with_who
             "{told}"
         );
     }
-    logged(&weir, "refused, nothing was changed");
+    weir.until("refused, nothing was changed");
     assert_eq!(rate(&weir), 20e6);
     let (code, told) = ctl(&weir, &["set", "a_to_b.rate=30Mbit/s", "--dry-run"]);
     assert_eq!((code, told["checked_only"].as_bool(), rate(&weir)), (0, Some(true), 20e6));
@@ -117,7 +108,7 @@ fn changes_are_put_into_force_or_refused_with_key_and_remedy_and_logged_with_who
     assert!(told.to_string().contains("as in the file again"), "{told}");
     std::fs::write(weir.config(), steered().replace("50Mbit/s", "45Mbit/s")).unwrap();
     weir.signal(libc::SIGHUP);
-    logged(&weir, "reload by SIGHUP");
+    weir.until("reload by SIGHUP");
     assert_eq!(rate(&weir), 45e6);
     std::fs::write(weir.config(), "[ports]\na = ").unwrap();
     let (code, told) = ctl(&weir, &["reload"]);

@@ -829,6 +829,7 @@ fn a_port_that_is_renamed_is_served_on_and_told() {
         let port = if change[0] == "up" { "uplink" } else { "a" };
         exec(bot, "ip", &[&["link", "set", "dev", port][..], change].concat());
     }
+    weir.until("a: it is called uplink from now on, and served as before. Remedy");
     sleep(ms(500));
     let frames = [frame(&[0x88, 0xb5, 1]), frame(&[0x88, 0xb5, 2])];
     assert_same(&through(&sender, &receiver, &frames), &frames, "renamed");
@@ -931,7 +932,7 @@ fn a_terminal_that_is_closed_ends_a_run_unless_it_was_started_to_ignore_it() {
             let next = Weir::start_with(bot, &ports("auto"), &["--takeover"]);
             assert_eq!(next.interrupt().code, Some(0));
         }
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + PATIENCE;
         while !journals(bot).is_empty() {
             assert!(Instant::now() < deadline, "it goes on: {}", terminal.text("out"));
             sleep(ms(10));

@@ -23,7 +23,7 @@ fn steered() -> String {
 
 /// Waits for a message that begins so; those before it.
 fn heard(manager: &UnixDatagram, words: &str) -> Vec<String> {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     let (mut before, mut text) = (Vec::new(), [0; 1024]);
     loop {
         assert!(Instant::now() < deadline, "never {words}: {before:?}");
