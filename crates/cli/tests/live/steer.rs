@@ -112,17 +112,28 @@ impl Drop for Busy {
     }
 }
 
-/// No thread of a process has other capabilities than these, or may get any, and system calls are filtered.
+/// No thread of a process has other capabilities than these, or may get any, and system calls are filtered. A
+/// thread that was just started gives its rights up by itself, and is waited for.
 pub(crate) fn assert_rights(pid: u32, allowed: u64) {
-    for task in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten() {
-        let status = std::fs::read_to_string(task.path().join("status")).unwrap();
+    let holds = |status: &String| {
         let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim();
-        for key in ["CapEff:", "CapPrm:", "CapInh:"] {
-            let bits = u64::from_str_radix(of(key), 16).unwrap();
-            assert_eq!(bits & !allowed, 0, "{key} {status}");
+        let is_allowed = |key: &&str| u64::from_str_radix(of(key), 16).unwrap() & !allowed == 0;
+        ["CapEff:", "CapPrm:", "CapInh:"].iter().all(is_allowed)
+            && of("NoNewPrivs:") == "1"
+            && (!privileges::is_filtered_here() || of("Seccomp:") == "2")
+    };
+    let start = Instant::now();
+    loop {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+        // One may end meanwhile.
+        let all: Vec<String> =
+            tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok()).collect();
+        assert!(!all.is_empty());
+        match all.iter().find(|status| !holds(status)) {
+            None => return,
+            Some(status) => assert!(start.elapsed() < PATIENCE, "{status}"),
         }
-        assert_eq!(of("NoNewPrivs:"), "1", "{status}");
-        assert!(!privileges::is_filtered_here() || of("Seccomp:") == "2", "{status}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
