@@ -51,6 +51,14 @@ impl Place {
         self.busy.tc("qdisc show dev d0") + &self.filters() + &offloads
     }
 
+    /// What clsact counted: packets that passed it, and those that a program dropped.
+    fn counted(&self) -> (u64, u64) {
+        let all: Value = serde_json::from_str(&self.busy.tc("-s -j qdisc show dev d0")).unwrap();
+        let clsact = all.as_array().unwrap().iter().find(|qdisc| qdisc["kind"] == "clsact");
+        let clsact = clsact.unwrap_or_else(|| panic!("{all}"));
+        (clsact["packets"].as_u64().unwrap(), clsact["drops"].as_u64().unwrap())
+    }
+
     fn attached(&self) {
         let start = Instant::now();
         while !self.filters().contains("virtual_queue") {

@@ -48,7 +48,7 @@ fn cross(from: &Raw, to: &Raw, flows: u32) -> Vec<u32> {
     }
     let mut arrived = Vec::new();
     while arrived.len() < flows as usize
-        && let Some(frame) = to.receive(ms(200))
+        && let Some(frame) = to.receive(PATIENCE)
     {
         if frame.get(6..12) == Some(&SOURCE) {
             arrived.push(number(&frame));
@@ -95,7 +95,7 @@ fn flows_on_all_queues_pass_both_ways() {
             let link = |name: &str, rate: &str| {
                 format!("[{name}]\nrate = \"{rate}\"\n[{name}.aqm]\nname = \"tail_drop\"\n")
             };
-            let config = ports(mode) + &link("a_to_b", "50Mbit/s") + &link("b_to_a", "10Mbit/s");
+            let config = patient(&ports(mode)) + &link("a_to_b", "50Mbit/s") + &link("b_to_a", "10Mbit/s");
             let weir = Weir::start(bot, &config);
             for (way, from, to, at) in [(0, &sender, &receiver, "a"), (1, &receiver, &sender, "b")] {
                 let flows = FLOWS_PER_QUEUE * queues[way];
@@ -181,8 +181,13 @@ fn flooded(queues: u32, few: u32) {
     }
     let stopped = stopped.elapsed();
     weir.signal(libc::SIGCONT);
-    let arrived = receiver.drain(ms(300));
-    assert!(stopped < ms(900), "the kernel forwarded past the loop: sending took {stopped:?}");
+    let arrived = receiver.drain(ms(1000));
+    if stopped >= ms(900) {
+        // The kernel forwarded past the loop, as this thread was kept from its processor.
+        attempt.tolerates(0.5);
+        attempt.stalled(1.0);
+        return attempt.holds(format_args!("sending took {stopped:?}"), "less than 0.9 s", false);
+    }
     let port = |frame: &[u8]| u32::from(u16::from_be_bytes([frame[34], frame[35]])) - 20_000;
     let last = arrived.iter().rposition(|frame| port(frame) != flows[0]);
     let counts: Vec<_> =

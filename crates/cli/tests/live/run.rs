@@ -307,14 +307,19 @@ fn corpus() -> Vec<(String, Vec<u8>, bool)> {
     files.into_iter().map(read).filter(|(_, b, _)| b.len() >= 14 && !is_cut_tag(b)).collect()
 }
 
-/// Sends frames at a pace that no ring on the way minds; what arrived.
-fn through(from: &Raw, to: &Raw, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+/// Sends frames at a pace that no ring on the way minds; what arrived, of which so many are waited for.
+fn some_through(from: &Raw, to: &Raw, frames: &[Vec<u8>], wanted: usize) -> Vec<Vec<u8>> {
     to.drain(ms(1));
     for frame in frames {
         from.send(frame);
         std::thread::sleep(Duration::from_micros(50));
     }
-    to.drain(ms(200))
+    to.take(wanted)
+}
+
+/// The same of frames that all have to arrive.
+fn through(from: &Raw, to: &Raw, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    some_through(from, to, frames, frames.len())
 }
 
 fn assert_same(got: &[Vec<u8>], want: &[Vec<u8>], what: &str) {
@@ -344,7 +349,7 @@ fn whatever_goes_in_comes_out_bit_identical_and_in_order() {
         let testbed = testbed();
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
-        let weir = Weir::start(testbed.bottleneck(), &ports(mode));
+        let weir = Weir::start(testbed.bottleneck(), &patient(&ports(mode)));
         assert_same(&through(&sender, &receiver, &frames), &frames, &format!("{mode}, a to b"));
         assert_same(&through(&receiver, &sender, &frames), &frames, &format!("{mode}, b to a"));
         let ended = weir.interrupt();
@@ -451,7 +456,7 @@ fn only_capable_packets_are_marked_and_nothing_else_changes() {
         let receiver = Raw::open(testbed.receiver(), "rcv0");
         // One signal each millisecond while the queue stands above 100 us.
         let aqm = "target = \"100us\"\ninterval = \"1ms\"\nadaptive = false\n";
-        let weir = Weir::start(testbed.bottleneck(), &(shaped(mode, "8Mbit/s", "") + aqm));
+        let weir = Weir::start(testbed.bottleneck(), &patient(&(shaped(mode, "8Mbit/s", "") + aqm)));
         let kinds = [false, true].into_iter().flat_map(|v6| TAGS.into_iter().map(move |tags| (v6, tags)));
         let kinds: Vec<_> = kinds.flat_map(|(v6, tags)| (0..3u8).map(move |ecn| (v6, tags, ecn))).collect();
         let mut sent = HashMap::new();
@@ -468,7 +473,7 @@ fn only_capable_packets_are_marked_and_nothing_else_changes() {
         }
         let mut marked = vec![0u32; kinds.len()];
         let mut last = None;
-        for got in receiver.drain(ms(200)) {
+        for got in receiver.drain(ms(1000)) {
             let at = got.len() - 204;
             let number = u32::from_be_bytes(got[at..at + 4].try_into().unwrap());
             assert!(last.replace(number) < Some(number), "{mode}: {number} came out of order, or twice");
@@ -528,7 +533,7 @@ fn l4s_beside_classic(mode: &str, attempt: &mut Attempt) {
     // would be spared.
     let link = "[a_to_b]\nrate = \"11Mbit/s\"\n[a_to_b.queue]\ndiscipline = \"dualpi2\"\n\
             target = \"2ms\"\nrtt_max = \"50ms\"\n";
-    let weir = Weir::start(testbed.bottleneck(), &(ports(mode) + link));
+    let weir = Weir::start(testbed.bottleneck(), &patient(&(ports(mode) + link)));
     attempt.begin();
     let mut due = Instant::now();
     for number in 0..8000u32 {
@@ -542,7 +547,7 @@ fn l4s_beside_classic(mode: &str, attempt: &mut Attempt) {
     // By ECN field: what arrived, and what of it was marked. Of the two queues: the last number.
     let (mut arrived, mut marked, mut last, mut passed) = ([0; 3], [0; 3], [None; 2], 0);
     let mut l4s_by_version = [0; 2];
-    for got in receiver.drain(ms(200)) {
+    for got in receiver.drain(ms(1000)) {
         let number = u32::from_be_bytes(got[got.len() - 204..got.len() - 200].try_into().unwrap());
         let (v6, ecn) = l4s_or_classic(number);
         let queue = usize::from(ecn != 1);
@@ -585,7 +590,7 @@ fn long_frames_pass_where_the_mtu_allows() {
         let bot = testbed.bottleneck();
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
-        let weir = Weir::start(bot, &ports(mode));
+        let weir = Weir::start(bot, &patient(&ports(mode)));
         let tagged = frame(&[&[0x81, 0, 0, 5, 0x88, 0xb5][..], &vec![1; mtu as usize]].concat());
         let mut frames: Vec<_> = (0..20).map(|n| big(mtu as usize, n)).collect();
         frames.push(tagged);
@@ -611,10 +616,10 @@ fn long_frames_pass_where_the_mtu_allows() {
         exec(bot, "ip", &["link", "set", "dev", "a", "mtu", "3000"]);
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
-        let weir = Weir::start(bot, &ports(mode));
+        let weir = Weir::start(bot, &patient(&ports(mode)));
         let frames = [big(1500, 1), big(1600, 2), big(3000, 3), big(1500, 4)];
         let want = [frames[0].clone(), frames[3].clone()];
-        assert_same(&through(&sender, &receiver, &frames), &want, mode);
+        assert_same(&some_through(&sender, &receiver, &frames, want.len()), &want, mode);
         let ended = weir.interrupt();
         assert_eq!(ended.fault(0, "too_long"), 2, "{mode}: {}", ended.stdout);
     }
@@ -657,7 +662,7 @@ fn what_cannot_work_is_refused_with_a_remedy_and_nothing_changes() {
     for first in MODES {
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
-        let weir = Weir::start(bot, &ports(first));
+        let weir = Weir::start(bot, &patient(&ports(first)));
         let running = ["a", "b"].map(|port| state(bot, port));
         for second in MODES {
             let says = if first == "af_packet" { "another run" } else { "attached already" };
@@ -702,13 +707,15 @@ fn an_interface_may_go_down_and_come_back_but_not_vanish() {
             assert!(weir.child.try_wait().unwrap().is_none(), "{mode}: {}", weir.text("err"));
             exec(bot, "ip", &["link", "set", "dev", port, "up"]);
             sleep(ms(100));
-            receiver.drain(ms(100));
+            // What waited for the port.
+            receiver.drain(ms(500));
         }
         assert_same(&through(&sender, &receiver, &frames), &frames, &format!("{mode}, up again"));
-        let before = processor_time(weir.child.pid());
+        let (begun, before) = (Instant::now(), processor_time(weir.child.pid()));
         sleep(ms(500));
-        let used = processor_time(weir.child.pid()) - before;
-        assert!(used < ms(250), "{mode}: a loop that sleeps took {used:?} of 500 ms");
+        // This thread may have slept for longer.
+        let (used, span) = (processor_time(weir.child.pid()) - before, begun.elapsed());
+        assert!(used < span / 2, "{mode}: a loop that sleeps took {used:?} of {span:?}");
         exec(bot, "ip", &["link", "del", "dev", "a"]);
         let ended = weir.wait();
         assert_eq!(ended.code, Some(1), "{mode}: {}", ended.stderr);
@@ -784,19 +791,16 @@ fn packets_above_a_changed_mtu_are_counted_and_told() {
         let bot = testbed.bottleneck();
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
-        let weir = Weir::start(bot, &ports(mode));
+        let weir = Weir::start(bot, &patient(&ports(mode)));
         exec(testbed.sender(), "ip", &["link", "set", "dev", "snd0", "mtu", "3000"]);
         for (port, mtu) in [("a", "3000"), ("b", "1400")] {
             exec(bot, "ip", &["link", "set", "dev", port, "mtu", mtu]);
         }
         sleep(ms(300));
+        weir.until("a: its MTU was changed from 1500 to 3000");
+        weir.until("b: its MTU was changed from 1500 to 1400");
         let frames = [1400, 1401, 1405, 1500, 1600, 3000].map(long);
-        assert_same(&through(&sender, &receiver, &frames), &frames[..1], mode);
-        assert!(
-            weir.text("err").contains("a: its MTU was changed from 1500 to 3000"),
-            "{}",
-            weir.text("err")
-        );
+        assert_same(&some_through(&sender, &receiver, &frames, 1), &frames[..1], mode);
         let ended = weir.interrupt();
         let lost = ["too_long", "lost_before_queue"].map(|fault| ended.fault(0, fault));
         assert_eq!(lost.iter().sum::<u64>(), 5, "{mode}: {}", ended.stdout);
@@ -810,9 +814,9 @@ fn packets_above_a_changed_mtu_are_counted_and_told() {
     let sender = Raw::open(testbed.sender(), "snd0");
     let receiver = Raw::open(testbed.receiver(), "rcv0");
     for mode in MODES {
-        let weir = Weir::start(bot, &ports(mode));
+        let weir = Weir::start(bot, &patient(&ports(mode)));
         let frames = [1500, 1501, 1504, 1508, 1509].map(long);
-        assert_same(&through(&sender, &receiver, &frames), &frames[..1], mode);
+        assert_same(&some_through(&sender, &receiver, &frames, 1), &frames[..1], mode);
         let ended = weir.interrupt();
         assert_eq!(ended.fault(0, "too_long"), 4, "{mode}: {}", ended.stdout);
     }

@@ -68,7 +68,7 @@ fn a_service_manager_hears_of_readiness_life_and_reload_and_starts_a_run_that_ta
     let frame = [&DESTINATION[..], &SOURCE, &[0x88, 0xb5], &[7; 46]].concat();
     let passes = || {
         near.send(&frame);
-        far.drain(Duration::from_millis(200)).len()
+        far.take(1).len()
     };
     assert_eq!(passes(), 1, "the kernel forwards");
     drop(weir);
