@@ -231,8 +231,9 @@ fn stopped(mode: &str, attempt: &mut Attempt) {
     let mut once = stamps.clone();
     once.sort();
     once.dedup();
-    // The copy and the original are judged a moment apart, at the moment the heartbeat grows stale.
-    assert!(stamps.len() - once.len() <= 1, "{} probes came twice", stamps.len() - once.len());
+    // The copy and the original are judged a moment apart, at the moment the heartbeat grows stale. It does
+    // so once more whenever other work keeps the loop from its processor for as long.
+    attempt.within("probes that came twice", (stamps.len() - once.len()) as f64, 0.0..=1.0);
     let ended = weir.interrupt();
     let warnings = ended.json()["warnings"].to_string();
     assert!(warnings.contains("forwarded by the kernel past the queues"), "{warnings}");

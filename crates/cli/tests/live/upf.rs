@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "each file of tests uses a part of it")]
 use crate::common;
 
-use common::{Attempt, Folder, ctl, exec, judged, say, skipped, testbed, turn, turn_beside_others};
+use common::{Attempt, Folder, PATIENCE, ctl, exec, judged, say, skipped, testbed, turn, turn_beside_others};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

@@ -164,10 +164,12 @@ fn assert_samples(r: &Run, attempt: &mut Attempt) {
         let mine: Vec<_> = r.samples.samples.iter().filter(|s| s.flow == flow).collect();
         attempt.within(format!("samples of flow {flow}"), mine.len() as f64, 15.0..);
         assert!(mine.iter().all(|s| s.cwnd > 0));
-        attempt.within("the last at s", mine.last().unwrap().t_s, ..r.seconds + 0.5);
-        attempt.within("bytes acknowledged", mine.last().unwrap().bytes_acked as f64, 1e5..);
+        // Without any, too few samples are a bound that was missed.
+        let Some(last) = mine.last() else { return };
+        attempt.within("the last at s", last.t_s, ..r.seconds + 0.5);
+        attempt.within("bytes acknowledged", last.bytes_acked as f64, 1e5..);
         // The sender counts what was acknowledged, the receiver what arrived: they must agree.
-        let acked = mine.last().unwrap().bytes_acked as f64;
+        let acked = last.bytes_acked as f64;
         let received = r.report.flows[flow as usize].bytes_within(-1.0, 9.0);
         attempt.within("acknowledged, of what was received", acked / received, 0.85..1.2);
     }
@@ -216,7 +218,8 @@ fn transfers(attempt: &mut Attempt) {
     }
     assert!(r.samples.samples.iter().any(|s| s.flow == 0));
     // 100 MB do not fit into a second: the transfer is cut at the end, and says so.
-    assert_eq!((long.transfers.len(), long.transfers[0].completion_s), (1, None));
+    let ends: Vec<Option<f64>> = long.transfers.iter().map(|t| t.completion_s).collect();
+    attempt.holds(format_args!("ends of the long one {ends:?}"), "one without an end", ends == [None]);
     attempt.within("Mbit/s of the long one", long.goodput_bps(1.0, 2.0) / 1e6, 70.0..96.0);
     attempt.within("Mbit/s of datagrams", datagrams.goodput_bps(0.5, 2.0) / 1e6, 9.0..11.0);
     attempt.within("datagrams sent", datagrams.datagrams.unwrap().sent as f64, 1000.0..);
