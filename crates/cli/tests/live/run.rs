@@ -1057,12 +1057,8 @@ fn segment(seq: u32, ack: u32, sack: bool, payload: &[u8]) -> Vec<u8> {
 fn waiting_acknowledgements_are_replaced_by_newer_ones_and_nothing_else_is() {
     let Some(_turn) = turn_beside_others() else { return };
     for mode in MODES {
-        let testbed = testbed();
-        let sender = Raw::open(testbed.sender(), "snd0");
-        let receiver = Raw::open(testbed.receiver(), "rcv0");
         let queue = "queue = { discipline = \"flow\", ways = 8, ack_filter = true }\nbuffer = \"2s\"\n";
         let config = shaped(mode, "50kbit/s", queue).replace("gsp", "tail_drop") + "limit = \"10s\"\n";
-        let weir = Weir::start(testbed.bottleneck(), &config);
         // What waits while a datagram and a large frame are sent, for 0.3 s: 20 acknowledgements, then three
         // duplicates of one, one with SACK, data, and two that come late.
         let data = segment(7, 21, false, &[1; 100]);
@@ -1081,19 +1077,17 @@ fn waiting_acknowledgements_are_replaced_by_newer_ones_and_nothing_else_is() {
             _ => frame.clone(),
         };
         frames.extend([tagged(10, 31), tagged(10, 32), tagged(20, 33), tagged(10, 34)]);
-        sender.send(&datagram(false, &[], 0, 1));
-        sender.send(&frame(&[&[0x88, 0xb5][..], &[7; 1500]].concat()));
-        sleep(ms(5));
-        frames.iter().for_each(|frame| sender.send(frame));
-        let got: Vec<Vec<u8>> =
-            receiver.drain(ms(500)).iter().map(untagged).filter(|got| got[12..14] == [8, 0]).collect();
+        let first = [datagram(false, &[], 0, 1), frame(&[&[0x88, 0xb5][..], &[7; 1500]].concat())];
+        let Some((got, json)) = sent_at_once(&config, &first, &frames, ms(200), 2 + frames.len() - 18) else {
+            return;
+        };
+        let got: Vec<Vec<u8>> = got.iter().map(untagged).filter(|got| got[12..14] == [8, 0]).collect();
         let mut want = vec![datagram(false, &[], 0, 1)];
         // The first that waits and the newest stay.
         want.push(segment(7, 1, false, &[]));
         want.push(segment(7, 20, false, &[]));
         want.extend(frames[20..].iter().map(untagged));
         assert_same(&got, &want, mode);
-        let json = weir.interrupt().json();
         assert_eq!(
             (&json["links"][0]["acks_filtered"], &json["links"][0]["drops"]),
             (&18.into(), &0.into()),
