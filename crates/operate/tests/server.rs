@@ -28,6 +28,8 @@ struct Running {
     was_left: Arc<AtomicBool>,
 }
 
+/// Longest wait for what should happen at once, on a machine that others use.
+const AT_LAST: Duration = Duration::from_secs(60);
 /// Flows with which a computation goes on until nobody waits any more.
 const ENDLESS: u32 = 999;
 
@@ -40,7 +42,7 @@ fn compute(
 ) -> Result<Forecast, (u16, Refusal)> {
     let begun = Instant::now();
     while asked.flows == ENDLESS && !stop.load(Ordering::Relaxed) {
-        if begun.elapsed() > Duration::from_secs(20) {
+        if begun.elapsed() > 2 * AT_LAST {
             return Err((503, Refusal::plain("nobody went")));
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -171,7 +173,7 @@ fn what_if_is_computed_one_at_a_time_on_what_nobody_wants_and_only_as_long_as_so
     let mut busy = TcpStream::connect(running.page).unwrap();
     let endless = post(running.token.text(), &format!("{{\"flows\": {ENDLESS}}}"));
     busy.write_all(endless.as_bytes()).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + AT_LAST;
     while !ask(post(running.token.text(), "{}")).starts_with("HTTP/1.1 503") {
         assert!(Instant::now() < deadline);
     }
@@ -180,7 +182,7 @@ fn what_if_is_computed_one_at_a_time_on_what_nobody_wants_and_only_as_long_as_so
     // Whoever asked goes: the computation ends, and the place is free.
     running.was_left.store(false, Ordering::Relaxed);
     drop(busy);
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + AT_LAST;
     while !running.was_left.load(Ordering::Relaxed) {
         assert!(Instant::now() < deadline, "it goes on though nobody waits");
         std::thread::sleep(Duration::from_millis(5));
@@ -287,7 +289,7 @@ fn connections_beyond_the_bound_are_closed_and_others_go_on() {
     let scrape = b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     assert!(exchange(TcpStream::connect(running.address).unwrap(), scrape).contains("weir_uptime_seconds"));
     drop(held);
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + AT_LAST;
     while Client::connect(running.socket.path())
         .and_then(|mut client| client.ask::<Status>("GET", "/v1/status", None::<&()>))
         .is_err()
@@ -754,10 +756,10 @@ fn viewers_are_told_twice_a_second_and_those_who_do_not_read_cost_nothing() {
     let begun = Instant::now();
     let text = (0..4).map(|_| read_until(&mut first, "event: status")).collect::<String>();
     assert!(text.matches("event: status").count() <= 10, "{text}");
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(begun.elapsed() < AT_LAST);
     // Places are given back.
     drop((readers, idle));
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + AT_LAST;
     loop {
         let mut again = viewer(&running);
         let answer = read_until(&mut again, "\r\n\r\n");
@@ -790,8 +792,8 @@ fn a_thousand_connections_leave_the_control_socket_and_metrics_alone_and_give_wa
     let scrape = b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     assert!(exchange(tcp(running.address), scrape).contains("weir_uptime_seconds"));
     assert!(begun.elapsed() < weir_operate::PATIENCE, "{:?}", begun.elapsed());
-    // Who says nothing has no place for long.
-    let deadline = Instant::now() + 3 * weir_operate::PATIENCE;
+    // Who says nothing has no place for long, and not for the minute that others have between two requests.
+    let deadline = Instant::now() + 8 * weir_operate::PATIENCE;
     loop {
         let answer = at_page(&running, "GET /v1/status", "", "");
         if answer.starts_with("HTTP/1.1 200") {

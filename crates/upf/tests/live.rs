@@ -36,6 +36,8 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 /// What is sent to a TCP connection before it is measured, and how long it is.
 const WARM: Duration = Duration::from_millis(700);
 const MEASURED: Duration = Duration::from_secs(2);
+/// Longest wait for what should happen at once, on a machine that others use.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// At slow rates it takes longer until a packet more or less is within a percent.
 const PACKETS: f64 = 500.0;
 
@@ -180,9 +182,8 @@ impl Downloads {
         let listener = inside(network, || TcpListener::bind((server, port)).unwrap());
         let mut threads = Vec::new();
         for _ in 0..connections {
-            let receiving = inside(&world.ran, || {
-                TcpStream::connect_timeout(&(server, port).into(), Duration::from_secs(5))
-            });
+            let receiving =
+                inside(&world.ran, || TcpStream::connect_timeout(&(server, port).into(), PATIENCE));
             let mut receiving = receiving.unwrap();
             let (mut sending, from) = listener.accept().unwrap();
             assert_eq!(from.ip(), UE);
@@ -350,7 +351,7 @@ fn an_mtu_that_changes_while_it_runs_is_told() {
     let Some(world) = World::new() else { return };
     with_plane(&world, world::setup(), Mode::AfPacket, |desk| {
         let told = |desk: &mut PlaneHandle<Remote>| {
-            let until = Instant::now() + Duration::from_secs(5);
+            let until = Instant::now() + PATIENCE;
             loop {
                 let warnings = desk.reach().warnings();
                 if !warnings.is_empty() || Instant::now() > until {
@@ -433,7 +434,7 @@ fn tunnels_over_ipv6_and_local_breakout_carry_tcp() {
         let host = inside(&world.dn, || UdpSocket::bind((SERVER, 7000)).unwrap());
         let user = inside(&world.ran, || UdpSocket::bind((UE, 5000)).unwrap());
         for socket in [&host, &user] {
-            socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
         }
         user.send_to(b"there", (SERVER, 7000)).unwrap();
         let (_, from) = host.recv_from(&mut [0; 64]).expect("the user's packet");
@@ -479,7 +480,7 @@ fn sessions_outlive_a_port_that_vanishes_and_comes_back() {
     with_plane(&world, world::setup(), Mode::AfPacket, |desk| {
         desk.establish(Arc::new(session(10_000))).unwrap();
         let told = |desk: &mut PlaneHandle<Remote>, what: &str| {
-            let until = Instant::now() + Duration::from_secs(20);
+            let until = Instant::now() + PATIENCE;
             while !desk.reach().warnings().iter().any(|warning| warning.contains(what)) {
                 assert!(Instant::now() < until, "nothing was told of ports that {what}");
                 std::thread::sleep(Duration::from_millis(20));
@@ -495,7 +496,7 @@ fn sessions_outlive_a_port_that_vanishes_and_comes_back() {
         world.bring_n6_back();
         told(desk, "work again");
         let socket = inside(&world.dn, || UdpSocket::bind((SERVER, 0)).unwrap());
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + PATIENCE;
         while desk.usage(1).unwrap().packets.down == 0 {
             assert!(Instant::now() < until, "{:?}", desk.faults());
             // Neighbours are asked for with the first.

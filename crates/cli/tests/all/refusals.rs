@@ -279,7 +279,16 @@ fn what_hangs_at_its_end_is_ended_by_a_later_signal_and_not_by_a_quick_one() {
         assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
     };
     let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
-    wait(1500);
+    // It hangs when it has started and computed; before it has started, a signal would end it at once.
+    let hangs = || {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let mut places = tasks.filter_map(|task| fs::read_to_string(task.path().join("wchan")).ok());
+        places.any(|place| place.contains("pipe_write"))
+    };
+    let begun = Instant::now();
+    while !hangs() && begun.elapsed() < Duration::from_secs(20) {
+        wait(20);
+    }
     for _ in 0..3 {
         signal();
         wait(300);

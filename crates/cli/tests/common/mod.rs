@@ -11,13 +11,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use weir_dataplane::privileges;
 use weir_lab::{
     Exclusive, NsChild, SpawnOptions, Testbed, TestbedConfig, beside_others, exclusive, host, in_netns,
     spawn_in,
 };
 
-/// Longest wait for anything that should happen at once.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait for anything that should happen at once. On a processor that ten others use, a program takes
+/// seconds to start. A wait ends when what is waited for is there, so that its length costs nothing.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "not so: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
 
 /// The right to be on this machine, among these tests and beside other programs. Tests that measure take
 /// turns, as they share the machine's processors; those that count run side by side. At its end it says how
@@ -101,6 +112,12 @@ pub fn ctl_of(link: &str, words: &[&str]) -> (i32, serde_json::Value) {
     let output = command.args(["--json", "ctl", "--link", link]).args(words).output().unwrap();
     let json = serde_json::from_slice(&output.stdout);
     (output.status.code().unwrap(), json.unwrap_or_else(|e| panic!("{words:?}: {e}: {output:?}")))
+}
+
+/// How the program with this number stands; none while it cannot be asked.
+pub fn status_of(pid: u32) -> Option<weir_operate::Status> {
+    let socket = PathBuf::from(format!("/run/weir/control-{pid}.sock"));
+    weir_operate::client::Client::connect(&socket).ok()?.ask("GET", "/v1/status", None::<&()>).ok()
 }
 
 /// What is answered to a request for a page.
@@ -191,6 +208,14 @@ pub fn ports(mode: &str) -> String {
     format!("[ports]\na = \"a\"\nb = \"b\"\nmode = \"{mode}\"\n[host]\npoll = \"sleep\"\n")
 }
 
+/// The same for tests that count what the loop did to frames: the kernel forwards past a loop that does not
+/// turn only after the longest time that can be set. After the usual 0.2 s it would do so whenever other work
+/// keeps the loop from its processor for as long.
+pub fn patient(config: &str) -> String {
+    assert!(config.contains("[host]\n"), "{config}");
+    config.replacen("[host]\n", "[fail_open]\nafter = \"900ms\"\n[host]\n", 1)
+}
+
 impl Weir {
     /// Starts the program without waiting for anything.
     pub fn spawn(namespace: &str, config: &str, before: &[&str]) -> Weir {
@@ -227,14 +252,37 @@ impl Weir {
         let mut weir = Weir::spawn_with(namespace, config, &[], more);
         let deadline = Instant::now() + PATIENCE;
         let is_open = |line: &str| line.contains(" <-> ") && line.contains(": AF_");
-        while !weir.text("err").lines().any(is_open) {
+        // The loop's thread starts some time after the line.
+        while !weir.text("err").lines().any(is_open) || !weir.is_begun() {
             let ended = weir.child.try_wait().unwrap();
             assert!(ended.is_none() && Instant::now() < deadline, "no start: {}", weir.text("err"));
             std::thread::sleep(Duration::from_millis(5));
         }
-        // The loop's thread starts right after the line.
         std::thread::sleep(Duration::from_millis(100));
         weir
+    }
+
+    /// Whether the thread of its packet loop has no more rights than it needs: it gives the others up right
+    /// before it turns.
+    fn is_begun(&self) -> bool {
+        let needed = privileges::LOOP.iter().fold(0, |all, one| all | one.bitmask());
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.pid())).into_iter().flatten().flatten();
+        let is_loop = |status: String| {
+            let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+            let rights = of("CapEff:").and_then(|bits| u64::from_str_radix(bits, 16).ok());
+            of("Name:") == Some("weir-loop") && rights.is_some_and(|bits| bits & !needed == 0)
+        };
+        tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok()).any(is_loop)
+    }
+
+    /// Waits until it has said a text; how long that took.
+    pub fn until(&self, text: &str) -> Duration {
+        let start = Instant::now();
+        while !self.text("err").contains(text) {
+            assert!(start.elapsed() < PATIENCE, "never said `{text}`:\n{}", self.text("err"));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        start.elapsed()
     }
 
     /// The file of its configuration.
@@ -280,6 +328,59 @@ impl Weir {
         self.signal(libc::SIGINT);
         self.wait()
     }
+}
+
+/// Runs a link, and sends frames that all have to be there while the `first` ones are being sent, which
+/// takes longer than `within`. Gives what left the link, of which so many frames are waited for, and the
+/// results. A thread that waits for a processor meanwhile sends them too late: then all is done anew, and
+/// where that is so for a minute, the test is skipped.
+pub fn sent_at_once(
+    config: &str,
+    first: &[Vec<u8>],
+    frames: &[Vec<u8>],
+    within: Duration,
+    wanted: usize,
+) -> Option<(Vec<Vec<u8>>, serde_json::Value)> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let testbed = testbed();
+        let sender = Raw::open(testbed.sender(), "snd0");
+        let receiver = Raw::open(testbed.receiver(), "rcv0");
+        let weir = Weir::start(testbed.bottleneck(), &patient(config));
+        let start = Instant::now();
+        first.iter().for_each(|frame| sender.send(frame));
+        std::thread::sleep(Duration::from_millis(5));
+        frames.iter().for_each(|frame| sender.send(frame));
+        let took = start.elapsed();
+        if took > within {
+            say(format!("sending took {took:?}, and {within:?} are allowed: once more"));
+            weir.interrupt();
+            continue;
+        }
+        let got = receiver.take(wanted);
+        let ended = weir.interrupt();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        return Some((got, ended.json()));
+    }
+    skipped(format!("undecided, as it took longer than {within:?} to send frames in each attempt"));
+    None
+}
+
+/// Starts a verb in a namespace, with its words in the files `out` and `err` of a folder, and waits until it
+/// has said a text.
+pub fn start_verb(namespace: &str, folder: &Folder, arguments: &[&str], says: &str) -> NsChild {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let file = folder.path().join("err");
+    command.arg("--json").args(arguments).stderr(fs::File::create(&file).unwrap());
+    command.stdin(Stdio::null()).stdout(fs::File::create(folder.path().join("out")).unwrap());
+    let mut child = spawn_in(namespace, command, &SpawnOptions::default()).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !fs::read_to_string(&file).unwrap().contains(says) {
+        let told = fs::read_to_string(&file).unwrap();
+        assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "{told}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
 }
 
 /// All that a run may change of an interface, as the kernel's own tools tell it.
@@ -421,6 +522,17 @@ impl Raw {
             }
         }
         Some(bytes)
+    }
+
+    /// Frames of a sender: so many, however long they take, and what else comes until none came for 0.2 s.
+    pub fn take(&self, wanted: usize) -> Vec<Vec<u8>> {
+        const QUIET: Duration = Duration::from_millis(200);
+        let (mut frames, deadline) = (Vec::new(), Instant::now() + PATIENCE);
+        while frames.len() < wanted && Instant::now() < deadline {
+            frames.extend(self.receive(QUIET).filter(|frame| frame.get(6..12) == Some(&SOURCE)));
+        }
+        frames.extend(self.drain(QUIET));
+        frames
     }
 
     /// All frames of a sender until none came for `wait`.

@@ -99,10 +99,9 @@ fn short_transfers_take_as_long_as_in_the_kernel() {
                         .collect();
                     // Half a round trip for the data, and a whole one before it for the handshake.
                     let least = rtt_ms as f64 * 1e-3;
-                    assert!(
-                        runs.iter().all(|(took, opened)| *opened >= least && *took >= 1.5 * least),
-                        "{runs:?}"
-                    );
+                    // Past a loop that does not turn for 0.2 s the kernel forwards, and delays nothing.
+                    let is_whole = runs.iter().all(|(took, opened)| *opened >= least && *took >= 1.5 * least);
+                    attempt.holds(format_args!("{runs:?}"), "the length of the path", is_whole);
                     let mean = runs.iter().map(|(took, _)| took).sum::<f64>() / f64::from(EACH);
                     let ratio = simulated(bytes, rtt_ms) / mean;
                     attempt.within(

@@ -1,7 +1,7 @@
 //! `weir run --in-kernel` at the egress of a veth, in namespaces of its own.
 
-use crate::common::{exec, http, turn_beside_others as turn};
-use crate::steer::{Busy, PATIENCE, assert_rights, ended};
+use crate::common::{PATIENCE, exec, http, status_of, turn_beside_others as turn, until};
+use crate::steer::{Busy, assert_rights, ended};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -51,6 +51,14 @@ impl Place {
         self.busy.tc("qdisc show dev d0") + &self.filters() + &offloads
     }
 
+    /// What clsact counted: packets that passed it, and those that a program dropped.
+    fn counted(&self) -> (u64, u64) {
+        let all: Value = serde_json::from_str(&self.busy.tc("-s -j qdisc show dev d0")).unwrap();
+        let clsact = all.as_array().unwrap().iter().find(|qdisc| qdisc["kind"] == "clsact");
+        let clsact = clsact.unwrap_or_else(|| panic!("{all}"));
+        (clsact["packets"].as_u64().unwrap(), clsact["drops"].as_u64().unwrap())
+    }
+
     fn attached(&self) {
         let start = Instant::now();
         while !self.filters().contains("virtual_queue") {
@@ -64,6 +72,11 @@ impl Drop for Place {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.file);
     }
+}
+
+/// Waits until a program can be asked, which is soon after its own queue or program is in place.
+fn answers(running: &Child) {
+    until("it answers", || status_of(running.id()).is_some());
 }
 
 /// Sends a signal to a process.
@@ -91,6 +104,7 @@ fn the_kernel_keeps_the_virtual_queue_within_the_policy_until_the_end() {
         let rest = now.lines().filter(|line| !is_ours(line)).collect::<Vec<_>>();
         assert_eq!(rest, found.lines().collect::<Vec<_>>());
         // Twice as much as the link carries: signals are sure to come.
+        until("something is dropped", || place.counted().1 > 0);
         std::thread::sleep(Duration::from_millis(1500));
         assert_rights(running.id(), privileges::QUEUES.bitmask() | privileges::PROGRAMS.bitmask());
         signal(&running, end);
@@ -127,11 +141,13 @@ fn it_is_looked_at_and_held_to_another_policy_and_rate_while_it_runs() {
     let running = place.start(&["--set", "run.metrics=127.0.0.1:9478"]);
     place.attached();
     let asked = |words: &[&str]| crate::common::ctl(running.id(), words);
-    std::thread::sleep(Duration::from_millis(1500));
+    until("it delivers", || {
+        let told = status_of(running.id());
+        told.is_some_and(|told| told.directions.first().is_some_and(|there| there.delivered_bps > 1e6))
+    });
     let (code, told) = asked(&["status"]);
     let there = &told["links"][0]["directions"][0];
     assert_eq!((code, there["name"].as_str()), (0, Some("a_to_b")), "{told}");
-    assert!(there["delivered_bps"].as_f64().unwrap() > 1e6, "{told}");
     assert_eq!(there["policy"]["utilization_target"], 0.95, "{told}");
     let (code, told) = asked(&["policy", "utilization_target=60%", "utilization_low=59%"]);
     assert_eq!(code, 0, "{told}");
@@ -197,28 +213,17 @@ fn after_a_kill_every_packet_passes_and_the_next_start_takes_the_program_off() {
     let Some(_turn) = turn() else { return };
     let place = Place::new("killed");
     let found = place.all();
-    // What clsact counted: packets that passed it, and those that a program dropped.
-    let counted = || {
-        let all: Value = serde_json::from_str(&place.busy.tc("-s -j qdisc show dev d0")).unwrap();
-        let clsact = all.as_array().unwrap().iter().find(|qdisc| qdisc["kind"] == "clsact");
-        let clsact = clsact.unwrap_or_else(|| panic!("{all}"));
-        (clsact["packets"].as_u64().unwrap(), clsact["drops"].as_u64().unwrap())
-    };
     let mut killed = place.start(&[]);
     place.attached();
-    let start = Instant::now();
-    while counted().1 == 0 {
-        assert!(start.elapsed() < PATIENCE, "{}", place.all());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("something is dropped", || place.counted().1 > 0);
     killed.kill().unwrap();
     killed.wait().unwrap();
     // Once nobody has looked for a second, nothing is dropped any more.
     std::thread::sleep(Duration::from_millis(1200));
-    let before = counted();
+    let before = place.counted();
     std::thread::sleep(Duration::from_millis(500));
-    let after = counted();
-    assert!(after.0 > before.0 + 50 && after.1 == before.1, "{before:?} {after:?}");
+    until("packets pass", || place.counted().0 > before.0 + 50);
+    assert_eq!(place.counted().1, before.1, "dropped");
     let (status, _, said) = ended(place.start(&["--set", "run.duration=200ms"]));
     let told = "after a killed run: d0: took the virtual queue off";
     assert!(status == Some(0) && said.contains(told), "{said}");
@@ -253,7 +258,7 @@ fn it_stays_where_that_is_asked_for_and_what_others_have_there_stays() {
     assert!(place.filters().contains("virtual_queue") && place.filters().contains("u32"));
     // The next one takes its place, and its leave.
     let running = place.start(&[]);
-    std::thread::sleep(Duration::from_millis(500));
+    answers(&running);
     place.busy.tc("filter del dev d0 egress prio 22358");
     let (status, result, said) = ended(running);
     assert_eq!(status, Some(1), "{said}");
@@ -459,6 +464,7 @@ fn a_queue_in_bpf_is_there_until_the_end_or_it_is_told_what_the_kernel_lacks() {
     killed.kill().unwrap();
     killed.wait().unwrap();
     let running = start();
+    answers(&running);
     std::thread::sleep(Duration::from_millis(1500));
     there();
     signal(&running, "-TERM");

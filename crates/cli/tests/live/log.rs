@@ -16,7 +16,7 @@ fn steered(log: &str) -> String {
 
 /// Waits for a line of the log in which all these words are.
 fn line(weir: &Weir, words: &[&str]) -> String {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         let text = weir.text("err");
         if let Some(line) = text.lines().find(|line| words.iter().all(|word| line.contains(word))) {
@@ -72,7 +72,7 @@ fn the_journal_gets_fields_also_from_a_run_that_may_open_nothing_more() {
     let before = ["/usr/bin/unshare", "-m", "sh", "-c", &script, "sh"];
     let mut weir = Weir::spawn_with(testbed.bottleneck(), &steered(""), &before, &[]);
     let heard = |weir: &Weir, words: &[&str]| {
-        let (deadline, mut text) = (Instant::now() + Duration::from_secs(10), [0; 8192]);
+        let (deadline, mut text) = (Instant::now() + PATIENCE, [0; 8192]);
         loop {
             assert!(Instant::now() < deadline, "never {words:?}: {}", weir.text("err"));
             let Ok(length) = journal.recv(&mut text) else { continue };

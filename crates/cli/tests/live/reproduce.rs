@@ -64,8 +64,8 @@ fn runs_are_made_side_by_side_and_end_together() {
     let mut weir = weir.spawn().expect("weir starts");
     let pid = weir.id();
     let of_role = || namespaces(pid).iter().filter(|name| name.contains("-gwy")).count();
-    // Another test may have its turn before.
-    let until = Instant::now() + Duration::from_secs(300);
+    // Other tests may have their turns before.
+    let until = Instant::now() + Duration::from_secs(900);
     while of_role() < 2 {
         assert!(Instant::now() < until && weir.try_wait().unwrap().is_none(), "{:?}", namespaces(pid));
         std::thread::sleep(Duration::from_millis(50));

@@ -120,14 +120,14 @@ fn longest_gap(probes: &Probes, from: Instant, until: Instant) -> Duration {
     edges.windows(2).map(|w| w[1] - w[0]).max().unwrap()
 }
 
-/// Median one-way delay of the probes that were sent in a span.
+/// Median one-way delay of the probes that were sent in a span; endless where there are not twenty.
 fn median_delay(probes: &Probes, from: Instant, until: Instant) -> Duration {
     let all = probes.lock().unwrap();
     let sent_then = all.iter().filter(|p| (from..until).contains(&p.0));
     let mut delays: Vec<Duration> = sent_then.map(|p| p.1 - p.0).collect();
     delays.sort();
-    assert!(delays.len() > 20, "{} probes arrived", delays.len());
-    delays[delays.len() / 2]
+    // Few are sent where the threads of the test wait for a processor.
+    if delays.len() > 20 { delays[delays.len() / 2] } else { Duration::MAX }
 }
 
 /// Mbit/s of TCP payload that arrive during `span`.
@@ -231,8 +231,9 @@ fn stopped(mode: &str, attempt: &mut Attempt) {
     let mut once = stamps.clone();
     once.sort();
     once.dedup();
-    // The copy and the original are judged a moment apart, at the moment the heartbeat grows stale.
-    assert!(stamps.len() - once.len() <= 1, "{} probes came twice", stamps.len() - once.len());
+    // The copy and the original are judged a moment apart, at the moment the heartbeat grows stale. It does
+    // so once more whenever other work keeps the loop from its processor for as long.
+    attempt.within("probes that came twice", (stamps.len() - once.len()) as f64, 0.0..=1.0);
     let ended = weir.interrupt();
     let warnings = ended.json()["warnings"].to_string();
     assert!(warnings.contains("forwarded by the kernel past the queues"), "{warnings}");
@@ -254,7 +255,8 @@ fn interfaces_are_put_back_as_they_were_found() {
         exec(bot, "tc", &filter.split(' ').chain([matches_nothing]).collect::<Vec<_>>());
         let found = ["a", "b"].map(|port| state(bot, port));
 
-        let length = "[run]\nduration = \"400ms\"\n";
+        // Longer than it takes to look at the interfaces while it runs.
+        let length = "[run]\nduration = \"5s\"\n";
         let by_itself = n % 2 == 0;
         let weir = Weir::start(bot, &(ports(mode) + if by_itself { length } else { "" }));
         let running = ["a", "b"].map(|port| state(bot, port));
@@ -307,14 +309,19 @@ fn corpus() -> Vec<(String, Vec<u8>, bool)> {
     files.into_iter().map(read).filter(|(_, b, _)| b.len() >= 14 && !is_cut_tag(b)).collect()
 }
 
-/// Sends frames at a pace that no ring on the way minds; what arrived.
-fn through(from: &Raw, to: &Raw, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+/// Sends frames at a pace that no ring on the way minds; what arrived, of which so many are waited for.
+fn some_through(from: &Raw, to: &Raw, frames: &[Vec<u8>], wanted: usize) -> Vec<Vec<u8>> {
     to.drain(ms(1));
     for frame in frames {
         from.send(frame);
         std::thread::sleep(Duration::from_micros(50));
     }
-    to.drain(ms(200))
+    to.take(wanted)
+}
+
+/// The same of frames that all have to arrive.
+fn through(from: &Raw, to: &Raw, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    some_through(from, to, frames, frames.len())
 }
 
 fn assert_same(got: &[Vec<u8>], want: &[Vec<u8>], what: &str) {
@@ -344,7 +351,7 @@ fn whatever_goes_in_comes_out_bit_identical_and_in_order() {
         let testbed = testbed();
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
-        let weir = Weir::start(testbed.bottleneck(), &ports(mode));
+        let weir = Weir::start(testbed.bottleneck(), &patient(&ports(mode)));
         assert_same(&through(&sender, &receiver, &frames), &frames, &format!("{mode}, a to b"));
         assert_same(&through(&receiver, &sender, &frames), &frames, &format!("{mode}, b to a"));
         let ended = weir.interrupt();
@@ -382,6 +389,7 @@ fn tags_that_the_hosts_left_to_their_interfaces_pass() {
     }
     vlan(testbed.receiver(), "rcv0", "10.5.0.2/24");
     let (near, far) = (udp(testbed.sender(), "10.5.0.1:7000"), udp(testbed.receiver(), "10.5.0.2:7000"));
+    far.set_read_timeout(Some(ms(5000))).unwrap();
     for mode in MODES {
         let weir = Weir::start(testbed.bottleneck(), &ports(mode));
         let arrived = (0..10).filter(|_| {
@@ -451,7 +459,7 @@ fn only_capable_packets_are_marked_and_nothing_else_changes() {
         let receiver = Raw::open(testbed.receiver(), "rcv0");
         // One signal each millisecond while the queue stands above 100 us.
         let aqm = "target = \"100us\"\ninterval = \"1ms\"\nadaptive = false\n";
-        let weir = Weir::start(testbed.bottleneck(), &(shaped(mode, "8Mbit/s", "") + aqm));
+        let weir = Weir::start(testbed.bottleneck(), &patient(&(shaped(mode, "8Mbit/s", "") + aqm)));
         let kinds = [false, true].into_iter().flat_map(|v6| TAGS.into_iter().map(move |tags| (v6, tags)));
         let kinds: Vec<_> = kinds.flat_map(|(v6, tags)| (0..3u8).map(move |ecn| (v6, tags, ecn))).collect();
         let mut sent = HashMap::new();
@@ -468,7 +476,7 @@ fn only_capable_packets_are_marked_and_nothing_else_changes() {
         }
         let mut marked = vec![0u32; kinds.len()];
         let mut last = None;
-        for got in receiver.drain(ms(200)) {
+        for got in receiver.drain(ms(1000)) {
             let at = got.len() - 204;
             let number = u32::from_be_bytes(got[at..at + 4].try_into().unwrap());
             assert!(last.replace(number) < Some(number), "{mode}: {number} came out of order, or twice");
@@ -528,7 +536,7 @@ fn l4s_beside_classic(mode: &str, attempt: &mut Attempt) {
     // would be spared.
     let link = "[a_to_b]\nrate = \"11Mbit/s\"\n[a_to_b.queue]\ndiscipline = \"dualpi2\"\n\
             target = \"2ms\"\nrtt_max = \"50ms\"\n";
-    let weir = Weir::start(testbed.bottleneck(), &(ports(mode) + link));
+    let weir = Weir::start(testbed.bottleneck(), &patient(&(ports(mode) + link)));
     attempt.begin();
     let mut due = Instant::now();
     for number in 0..8000u32 {
@@ -542,7 +550,7 @@ fn l4s_beside_classic(mode: &str, attempt: &mut Attempt) {
     // By ECN field: what arrived, and what of it was marked. Of the two queues: the last number.
     let (mut arrived, mut marked, mut last, mut passed) = ([0; 3], [0; 3], [None; 2], 0);
     let mut l4s_by_version = [0; 2];
-    for got in receiver.drain(ms(200)) {
+    for got in receiver.drain(ms(1000)) {
         let number = u32::from_be_bytes(got[got.len() - 204..got.len() - 200].try_into().unwrap());
         let (v6, ecn) = l4s_or_classic(number);
         let queue = usize::from(ecn != 1);
@@ -585,7 +593,7 @@ fn long_frames_pass_where_the_mtu_allows() {
         let bot = testbed.bottleneck();
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
-        let weir = Weir::start(bot, &ports(mode));
+        let weir = Weir::start(bot, &patient(&ports(mode)));
         let tagged = frame(&[&[0x81, 0, 0, 5, 0x88, 0xb5][..], &vec![1; mtu as usize]].concat());
         let mut frames: Vec<_> = (0..20).map(|n| big(mtu as usize, n)).collect();
         frames.push(tagged);
@@ -611,10 +619,10 @@ fn long_frames_pass_where_the_mtu_allows() {
         exec(bot, "ip", &["link", "set", "dev", "a", "mtu", "3000"]);
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
-        let weir = Weir::start(bot, &ports(mode));
+        let weir = Weir::start(bot, &patient(&ports(mode)));
         let frames = [big(1500, 1), big(1600, 2), big(3000, 3), big(1500, 4)];
         let want = [frames[0].clone(), frames[3].clone()];
-        assert_same(&through(&sender, &receiver, &frames), &want, mode);
+        assert_same(&some_through(&sender, &receiver, &frames, want.len()), &want, mode);
         let ended = weir.interrupt();
         assert_eq!(ended.fault(0, "too_long"), 2, "{mode}: {}", ended.stdout);
     }
@@ -657,7 +665,7 @@ fn what_cannot_work_is_refused_with_a_remedy_and_nothing_changes() {
     for first in MODES {
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
-        let weir = Weir::start(bot, &ports(first));
+        let weir = Weir::start(bot, &patient(&ports(first)));
         let running = ["a", "b"].map(|port| state(bot, port));
         for second in MODES {
             let says = if first == "af_packet" { "another run" } else { "attached already" };
@@ -702,13 +710,15 @@ fn an_interface_may_go_down_and_come_back_but_not_vanish() {
             assert!(weir.child.try_wait().unwrap().is_none(), "{mode}: {}", weir.text("err"));
             exec(bot, "ip", &["link", "set", "dev", port, "up"]);
             sleep(ms(100));
-            receiver.drain(ms(100));
+            // What waited for the port.
+            receiver.drain(ms(500));
         }
         assert_same(&through(&sender, &receiver, &frames), &frames, &format!("{mode}, up again"));
-        let before = processor_time(weir.child.pid());
+        let (begun, before) = (Instant::now(), processor_time(weir.child.pid()));
         sleep(ms(500));
-        let used = processor_time(weir.child.pid()) - before;
-        assert!(used < ms(250), "{mode}: a loop that sleeps took {used:?} of 500 ms");
+        // This thread may have slept for longer.
+        let (used, span) = (processor_time(weir.child.pid()) - before, begun.elapsed());
+        assert!(used < span / 2, "{mode}: a loop that sleeps took {used:?} of {span:?}");
         exec(bot, "ip", &["link", "del", "dev", "a"]);
         let ended = weir.wait();
         assert_eq!(ended.code, Some(1), "{mode}: {}", ended.stderr);
@@ -784,19 +794,16 @@ fn packets_above_a_changed_mtu_are_counted_and_told() {
         let bot = testbed.bottleneck();
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
-        let weir = Weir::start(bot, &ports(mode));
+        let weir = Weir::start(bot, &patient(&ports(mode)));
         exec(testbed.sender(), "ip", &["link", "set", "dev", "snd0", "mtu", "3000"]);
         for (port, mtu) in [("a", "3000"), ("b", "1400")] {
             exec(bot, "ip", &["link", "set", "dev", port, "mtu", mtu]);
         }
         sleep(ms(300));
+        weir.until("a: its MTU was changed from 1500 to 3000");
+        weir.until("b: its MTU was changed from 1500 to 1400");
         let frames = [1400, 1401, 1405, 1500, 1600, 3000].map(long);
-        assert_same(&through(&sender, &receiver, &frames), &frames[..1], mode);
-        assert!(
-            weir.text("err").contains("a: its MTU was changed from 1500 to 3000"),
-            "{}",
-            weir.text("err")
-        );
+        assert_same(&some_through(&sender, &receiver, &frames, 1), &frames[..1], mode);
         let ended = weir.interrupt();
         let lost = ["too_long", "lost_before_queue"].map(|fault| ended.fault(0, fault));
         assert_eq!(lost.iter().sum::<u64>(), 5, "{mode}: {}", ended.stdout);
@@ -810,9 +817,9 @@ fn packets_above_a_changed_mtu_are_counted_and_told() {
     let sender = Raw::open(testbed.sender(), "snd0");
     let receiver = Raw::open(testbed.receiver(), "rcv0");
     for mode in MODES {
-        let weir = Weir::start(bot, &ports(mode));
+        let weir = Weir::start(bot, &patient(&ports(mode)));
         let frames = [1500, 1501, 1504, 1508, 1509].map(long);
-        assert_same(&through(&sender, &receiver, &frames), &frames[..1], mode);
+        assert_same(&some_through(&sender, &receiver, &frames, 1), &frames[..1], mode);
         let ended = weir.interrupt();
         assert_eq!(ended.fault(0, "too_long"), 4, "{mode}: {}", ended.stdout);
     }
@@ -829,11 +836,10 @@ fn a_port_that_is_renamed_is_served_on_and_told() {
         let port = if change[0] == "up" { "uplink" } else { "a" };
         exec(bot, "ip", &[&["link", "set", "dev", port][..], change].concat());
     }
+    weir.until("a: it is called uplink from now on, and served as before. Remedy");
     sleep(ms(500));
     let frames = [frame(&[0x88, 0xb5, 1]), frame(&[0x88, 0xb5, 2])];
     assert_same(&through(&sender, &receiver, &frames), &frames, "renamed");
-    let said = weir.text("err");
-    assert!(said.contains("a: it is called uplink from now on, and served as before. Remedy"), "{said}");
     // What means nothing to it does not end it; a request to quit ends it in order.
     for signal in [libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM] {
         weir.signal(signal);
@@ -931,7 +937,7 @@ fn a_terminal_that_is_closed_ends_a_run_unless_it_was_started_to_ignore_it() {
             let next = Weir::start_with(bot, &ports("auto"), &["--takeover"]);
             assert_eq!(next.interrupt().code, Some(0));
         }
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + PATIENCE;
         while !journals(bot).is_empty() {
             assert!(Instant::now() < deadline, "it goes on: {}", terminal.text("out"));
             sleep(ms(10));
@@ -989,6 +995,8 @@ fn shaper_and_delay_line(attempt: &mut Attempt) {
             let _ = answering.send_to(&bytes[..len], from);
         }
     });
+    // One that comes late is late, and not lost.
+    near.set_read_timeout(Some(ms(5000))).unwrap();
     attempt.begin();
     let mut times = Vec::new();
     for _ in 0..101 {
@@ -1049,12 +1057,8 @@ fn segment(seq: u32, ack: u32, sack: bool, payload: &[u8]) -> Vec<u8> {
 fn waiting_acknowledgements_are_replaced_by_newer_ones_and_nothing_else_is() {
     let Some(_turn) = turn_beside_others() else { return };
     for mode in MODES {
-        let testbed = testbed();
-        let sender = Raw::open(testbed.sender(), "snd0");
-        let receiver = Raw::open(testbed.receiver(), "rcv0");
         let queue = "queue = { discipline = \"flow\", ways = 8, ack_filter = true }\nbuffer = \"2s\"\n";
         let config = shaped(mode, "50kbit/s", queue).replace("gsp", "tail_drop") + "limit = \"10s\"\n";
-        let weir = Weir::start(testbed.bottleneck(), &config);
         // What waits while a datagram and a large frame are sent, for 0.3 s: 20 acknowledgements, then three
         // duplicates of one, one with SACK, data, and two that come late.
         let data = segment(7, 21, false, &[1; 100]);
@@ -1073,19 +1077,17 @@ fn waiting_acknowledgements_are_replaced_by_newer_ones_and_nothing_else_is() {
             _ => frame.clone(),
         };
         frames.extend([tagged(10, 31), tagged(10, 32), tagged(20, 33), tagged(10, 34)]);
-        sender.send(&datagram(false, &[], 0, 1));
-        sender.send(&frame(&[&[0x88, 0xb5][..], &[7; 1500]].concat()));
-        sleep(ms(5));
-        frames.iter().for_each(|frame| sender.send(frame));
-        let got: Vec<Vec<u8>> =
-            receiver.drain(ms(500)).iter().map(untagged).filter(|got| got[12..14] == [8, 0]).collect();
+        let first = [datagram(false, &[], 0, 1), frame(&[&[0x88, 0xb5][..], &[7; 1500]].concat())];
+        let Some((got, json)) = sent_at_once(&config, &first, &frames, ms(200), 2 + frames.len() - 18) else {
+            return;
+        };
+        let got: Vec<Vec<u8>> = got.iter().map(untagged).filter(|got| got[12..14] == [8, 0]).collect();
         let mut want = vec![datagram(false, &[], 0, 1)];
         // The first that waits and the newest stay.
         want.push(segment(7, 1, false, &[]));
         want.push(segment(7, 20, false, &[]));
         want.extend(frames[20..].iter().map(untagged));
         assert_same(&got, &want, mode);
-        let json = weir.interrupt().json();
         assert_eq!(
             (&json["links"][0]["acks_filtered"], &json["links"][0]["drops"]),
             (&18.into(), &0.into()),

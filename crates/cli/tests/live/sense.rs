@@ -8,8 +8,10 @@ use crate::common;
 use common::*;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_lab::{Testbed, TestbedConfig, in_netns};
+use weir_lab::{NsChild, Testbed, TestbedConfig, in_netns};
 use weir_sense::probe::Probe;
 
 /// Length of a datagram of data, as an IP packet.
@@ -40,7 +42,7 @@ fn sensed(mode: &str, sense: &str) -> String {
     format!(
         "{}[a_to_b]\nrate = \"20Mbit/s\"\naccounting = \"ip\"\nbuffer = \"200ms\"\naqm = {{ name = \"asqm\" }}\n[sense]\nport \
          = \"b\"\n{sense}\n",
-        ports(mode)
+        patient(&ports(mode))
     )
 }
 
@@ -58,12 +60,23 @@ fn data_from((namespace, from): (&str, &'static str), to: &str, class: i32, coun
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_TOS, pointer.cast(), 4)
     };
     assert_eq!(code, 0);
-    let start = Instant::now();
-    for n in 0..count {
-        std::thread::sleep(Duration::from_millis(n as u64).saturating_sub(start.elapsed()));
+    let mut due = Instant::now();
+    for _ in 0..count {
+        // What was missed while this thread had to wait is not made up for in a burst, which would overflow
+        // the queue.
+        due = (due + Duration::from_millis(1)).max(Instant::now() - Duration::from_millis(2));
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
         // Nobody listens there, which the sender may be told.
         let _ = socket.send_to(&[0; LEN - 28], to);
     }
+}
+
+/// Probes that were due: those that were sent, and those that were over the budget. Packets that wait for a
+/// busy processor come at once, and then some are; most are not.
+fn due(s: &serde_json::Value) -> u64 {
+    let (sent, skipped) = (s["sent"].as_u64().unwrap(), s["wire"]["budget_skipped"].as_u64().unwrap());
+    assert!(sent > skipped, "{s}");
+    sent + skipped
 }
 
 /// Frames that were on the wire, as far as they are IPv4.
@@ -84,8 +97,8 @@ fn probes_bounce_off_a_plain_gateway_and_cost_less_than_half_a_percent() {
         let s = &ended.json()["links"][0]["sensing"];
         let count = |key: &str| s[key].as_u64().unwrap_or_else(|| panic!("{key}: {s}"));
         assert_eq!(
-            (s["state"].as_str(), count("sent"), count("returned")),
-            (Some("sensing"), 250, 250),
+            (s["state"].as_str(), due(s), count("returned")),
+            (Some("sensing"), 250, count("sent")),
             "{s}"
         );
         for none in ["lost", "duplicated", "reordered", "remapped", "forged"] {
@@ -125,16 +138,14 @@ fn expedited_traffic_gets_no_probes_and_a_gateway_that_drops_them_is_told() {
     let ended = weir.interrupt();
     let json = ended.json();
     let s = &json["links"][0]["sensing"];
-    // Packets that wait for a busy processor come at once, and then some probes are over the budget.
-    let due = s["sent"].as_u64().unwrap() + s["wire"]["budget_skipped"].as_u64().unwrap();
-    assert_eq!((s["wire"]["data_packets"].as_u64(), due), (Some(2000), 500), "{s}");
+    assert_eq!((s["wire"]["data_packets"].as_u64(), due(s)), (Some(2000), 500), "{s}");
     assert_eq!((s["state"].as_str(), s["returned"].as_u64()), (Some("fallen back"), Some(0)), "{s}");
     assert!(ended.stderr.contains("configured set point"), "{}", ended.stderr);
     let warnings = json["warnings"].to_string();
     assert!(warnings.contains("fallen back"), "{warnings}");
     // The data went through all the same.
     assert_eq!(json["links"][0]["drops"], 0, "{json}");
-    assert!(json["links"][0]["packets"].as_u64().unwrap() >= 2600, "{json}");
+    assert!(json["links"][0]["packets"].as_u64().unwrap() >= 2200 + s["sent"].as_u64().unwrap(), "{json}");
 }
 
 #[test]
@@ -150,18 +161,30 @@ fn echo_requests_do_where_the_gateway_answers_them() {
     assert_eq!((s["returned"].as_u64(), s["remapped"].as_u64()), (Some(sent), Some(0)), "{s}");
 }
 
-/// Runs `weir reflect` in the receiver's namespace for two seconds; what it printed, without blanks.
-fn reflect(testbed: &Testbed, mode: &'static str, peer: &'static str) -> std::thread::JoinHandle<String> {
-    let namespace = testbed.receiver().to_string();
-    let reflecting = std::thread::spawn(move || {
-        let arguments =
-            ["--json", "reflect", "--interface", "rcv0", "--peer", peer, "--mode", mode, "--duration", "2"];
-        let (ok, text) = try_exec(&namespace, env!("CARGO_BIN_EXE_weir"), &arguments);
-        assert!(ok, "{text}");
-        text.split_whitespace().collect()
-    });
-    std::thread::sleep(Duration::from_millis(700));
-    reflecting
+/// `weir reflect` in the receiver's namespace.
+struct Reflecting {
+    child: NsChild,
+    folder: Folder,
+}
+
+impl Reflecting {
+    /// Waits until it works.
+    fn start(testbed: &Testbed, mode: &str, peer: &str) -> Reflecting {
+        let folder = Folder::new();
+        let arguments = ["reflect", "--interface", "rcv0", "--peer", peer, "--mode", mode];
+        let child = start_verb(testbed.receiver(), &folder, &arguments, "reflecting");
+        Reflecting { child, folder }
+    }
+
+    /// Ends it when it had time for all that came; what it printed, without blanks.
+    fn end(mut self) -> String {
+        std::thread::sleep(Duration::from_millis(500));
+        self.child.signal(libc::SIGINT).unwrap();
+        let status = self.child.wait_until(Instant::now() + PATIENCE).unwrap();
+        let read = |name: &str| std::fs::read_to_string(self.folder.path().join(name)).unwrap();
+        assert!(status.is_some_and(|status| status.success()), "{}", read("err"));
+        read("out").split_whitespace().collect()
+    }
 }
 
 #[test]
@@ -172,14 +195,16 @@ fn a_reflector_turns_probes_of_its_peers_around_and_leaves_nothing_behind() {
         let testbed = testbed();
         let before = state(testbed.receiver(), "rcv0");
         let weir = Weir::start(testbed.bottleneck(), &sensed("xdp-native", far));
-        let reflecting = reflect(&testbed, mode, "10.77.0.1");
+        let reflecting = Reflecting::start(&testbed, mode, "10.77.0.1");
         data(&testbed, CLASS, 400);
-        let told = reflecting.join().unwrap();
+        let told = reflecting.end();
         let s = weir.interrupt().json()["links"][0]["sensing"].clone();
-        assert!(told.contains("\"reflected\":100") && told.contains("\"refused\":0"), "{mode}: {told} {s}");
+        let sent = s["sent"].as_u64().unwrap();
+        let reflected = format!("\"reflected\":{sent}");
+        assert!(told.contains(&reflected) && told.contains("\"refused\":0"), "{mode}: {told} {s}");
         assert_eq!(
-            (s["returned"].as_u64(), s["lost"].as_u64(), s["remapped"].as_u64()),
-            (Some(100), Some(0), Some(0)),
+            (due(&s), s["returned"].as_u64(), s["lost"].as_u64(), s["remapped"].as_u64()),
+            (100, Some(sent), Some(0), Some(0)),
             "{s}"
         );
         assert_eq!(s["wire"]["refused"], 0, "nobody says that he does not know the protocol: {s}");
@@ -188,11 +213,13 @@ fn a_reflector_turns_probes_of_its_peers_around_and_leaves_nothing_behind() {
     let testbed = testbed();
     for mode in ["xdp-generic", "user"] {
         let weir = Weir::start(testbed.bottleneck(), &sensed("auto", far));
-        let reflecting = reflect(&testbed, mode, "10.77.0.99");
+        let reflecting = Reflecting::start(&testbed, mode, "10.77.0.99");
         data(&testbed, CLASS, 400);
-        let told = reflecting.join().unwrap();
-        assert!(told.contains("\"reflected\":0") && told.contains("\"refused\":100"), "{mode}: {told}");
-        assert_eq!(weir.interrupt().json()["links"][0]["sensing"]["returned"], 0);
+        let told = reflecting.end();
+        let s = weir.interrupt().json()["links"][0]["sensing"].clone();
+        let refused = format!("\"refused\":{}", s["sent"]);
+        assert!(told.contains("\"reflected\":0") && told.contains(&refused), "{mode}: {told} {s}");
+        assert_eq!((due(&s), s["returned"].as_u64()), (100, Some(0)), "{s}");
     }
 }
 
@@ -221,9 +248,18 @@ fn hostile_gateway(attempt: &mut Attempt) {
     exec(testbed.receiver(), "sysctl", &["-qw", "net.ipv4.ip_forward=0"]);
     let (gateway, host) = (Raw::open(testbed.receiver(), "rcv0"), Raw::open(testbed.sender(), "snd0"));
     let weir = Weir::start(testbed.bottleneck(), &sensed("auto", ""));
+    let is_over = Arc::<AtomicBool>::default();
+    let over = is_over.clone();
     let answering = std::thread::spawn(move || {
         let (mut probes, mut kept) = (0, None);
-        while let Some(frame) = gateway.receive(Duration::from_millis(500)) {
+        loop {
+            let Some(frame) = gateway.receive(Duration::from_millis(500)) else {
+                // Without data there are no probes, however long its thread waits for a processor.
+                if over.load(Ordering::Relaxed) {
+                    return probes;
+                }
+                continue;
+            };
             if frame[12..14] != [8, 0] || frame[23] != PROBE {
                 continue;
             }
@@ -244,10 +280,10 @@ fn hostile_gateway(attempt: &mut Attempt) {
             }
             gateway.send(&returned(&earlier, |p| p.stamp.dscp = 0));
         }
-        probes
     });
     attempt.begin();
     data(&testbed, CLASS, 800);
+    is_over.store(true, Ordering::Relaxed);
     let probes: u64 = answering.join().unwrap();
     attempt.end();
     let back = seen(&host);
@@ -255,7 +291,8 @@ fn hostile_gateway(attempt: &mut Attempt) {
     let json = ended.json();
     let s = &json["links"][0]["sensing"];
     let count = |key: &str| s[key].as_u64().unwrap_or_else(|| panic!("{key}: {s}"));
-    assert_eq!((s["state"].as_str(), probes, count("sent")), (Some("sensing"), 200, 200), "{s}");
+    assert_eq!((due(s), probes), (200, count("sent")), "{s}");
+    attempt.holds(format_args!("state {}", s["state"]), "sensing", s["state"] == "sensing");
     let returned = count("returned");
     assert!(returned <= 200 && count("remapped") == returned && count("reordered") <= 100, "{s}");
     assert!(count("duplicated") <= 5000 && count("forged") <= 15000, "{s}");
@@ -276,8 +313,15 @@ fn hostile_gateway(attempt: &mut Attempt) {
 #[test]
 fn a_route_that_flaps_is_told_and_probed_again_while_the_data_passes() {
     let Some(_turn) = turn() else { return };
+    judged(flapping);
+}
+
+fn flapping(attempt: &mut Attempt) {
+    // Times without a probe that comes back are told, and differ by a third at least from those that are not.
+    attempt.tolerates(0.1);
     let testbed = with_gateway_that_asks();
     let weir = Weir::start(testbed.bottleneck(), &sensed("auto", "hold = \"500ms\"\nfall_back = \"1s\""));
+    attempt.begin();
     let ip = |words: &str| exec(testbed.receiver(), "ip", &words.split(' ').collect::<Vec<_>>());
     for _ in 0..2 {
         data(&testbed, CLASS, 800);
@@ -288,17 +332,20 @@ fn a_route_that_flaps_is_told_and_probed_again_while_the_data_passes() {
         ip("route replace 10.77.0.1/32 dev rcv0 src 10.77.0.2");
     }
     data(&testbed, CLASS, 700);
+    attempt.end();
     let ended = weir.interrupt();
     let json = ended.json();
     let s = &json["links"][0]["sensing"];
-    assert_eq!((s["state"].as_str(), s["sent"].as_u64()), (Some("sensing"), Some(1325)), "{s}");
-    let returned = s["returned"].as_u64().unwrap();
-    assert!((500..=600).contains(&returned), "{s}");
-    for (what, times) in [("is held for now", 2), ("has fallen back", 2), ("probes come back", 2)] {
-        assert_eq!(ended.stderr.matches(what).count(), times, "{what}: {}", ended.stderr);
+    assert_eq!(due(s), 1325, "{s}");
+    attempt.holds(format_args!("state {}", s["state"]), "sensing", s["state"] == "sensing");
+    attempt.within("probes came back", s["returned"].as_f64().unwrap(), 500.0..=600.0);
+    for what in ["is held for now", "has fallen back", "probes come back"] {
+        let times = ended.stderr.matches(what).count();
+        assert!(times >= 2, "{what}: {}", ended.stderr);
+        attempt.within(format!("`{what}` was told"), times as f64, 2.0..=2.0);
     }
     assert_eq!(json["links"][0]["drops"], 0, "{json}");
-    assert!(json["links"][0]["packets"].as_u64().unwrap() >= 5300 + 1325, "{json}");
+    assert!(json["links"][0]["packets"].as_u64().unwrap() >= 5300 + s["sent"].as_u64().unwrap(), "{json}");
 }
 
 #[test]
@@ -342,7 +389,7 @@ fn both_ports_of_one_box_are_sensed_each_by_probes_of_its_own() {
     for (index, sent) in [(0, 200), (1, 100)] {
         let s = &json["links"][index]["sensing"];
         // A word of the hosts to each other may bring one more.
-        assert!((sent..sent + 3).contains(&s["sent"].as_u64().unwrap()), "{index}: {s}");
+        assert!((sent..sent + 3).contains(&due(s)), "{index}: {s}");
         assert_eq!((&s["state"], &s["returned"]), (&"sensing".into(), &s["sent"]), "{index}: {s}");
         assert!((800..810).contains(&s["wire"]["data_packets"].as_u64().unwrap()), "{index}: {s}");
         let now = &status["links"][0]["directions"][index]["sensing"];

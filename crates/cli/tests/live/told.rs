@@ -16,16 +16,6 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Waits until the run has said a text; how long that took.
-fn until(weir: &Weir, text: &str) -> Duration {
-    let start = Instant::now();
-    while !weir.text("err").contains(text) {
-        assert!(start.elapsed() < ms(3000), "never said `{text}`:\n{}", weir.text("err"));
-        std::thread::sleep(ms(5));
-    }
-    start.elapsed()
-}
-
 fn states(testbed: &Testbed) -> [String; 2] {
     ["a", "b"].map(|port| state(testbed.bottleneck(), port))
 }
@@ -36,10 +26,11 @@ fn shaped() -> String {
     ports("auto") + &shaped("a_to_b") + &shaped("b_to_a")
 }
 
-/// Memory of a process that is in use, in kilobytes.
+/// Memory of a process that is in use, in kilobytes, without that of its file: how much of the program is in
+/// memory, is the kernel's choice.
 fn resident_kb(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
@@ -158,24 +149,33 @@ fn a_link_that_is_lost_and_found_is_told_at_once_and_in_the_results() {
     // Without a carrier from the start, too.
     exec(far, "ip", &["link", "set", "dev", "rcv0", "down"]);
     let weir = Weir::start(bot, &shaped());
-    until(&weir, "b: no carrier: ");
-    until(&weir, "no carrier on b\n");
+    weir.until("b: no carrier: ");
+    weir.until("no carrier on b\n");
     exec(far, "ip", &["link", "set", "dev", "rcv0", "up"]);
-    let found_after = until(&weir, "b: the link is back; ");
+    let found_after = weir.until("b: the link is back; ");
+    let said = |text: &str, times: usize| {
+        until(&format!("`{text}` was said {times} times"), || {
+            weir.text("err").matches(text).count() == times
+        });
+    };
+    // Each state lasts until it was told: of what comes and goes between two looks the sum is told.
     exec(far, "ip", &["link", "set", "dev", "rcv0", "down"]);
-    std::thread::sleep(ms(1000));
-    assert_eq!(weir.text("err").matches("b: no carrier: ").count(), 2, "{}", weir.text("err"));
+    said("b: no carrier: ", 2);
     exec(far, "ip", &["link", "set", "dev", "rcv0", "up"]);
-    std::thread::sleep(ms(1500));
+    said("b: the link is back; ", 2);
     exec(bot, "ip", &["link", "set", "dev", "a", "down"]);
-    let down_after = until(&weir, "a: the interface was set down: ");
+    let down_after = weir.until("a: the interface was set down: ");
     // Its end is down now, which the other one notices as well.
-    std::thread::sleep(ms(2200));
+    weir.until("a is down\n");
     exec(bot, "ip", &["link", "set", "dev", "a", "up"]);
-    let up_after = until(&weir, "a: the link is back; ");
+    let up_after = weir.until("a: the link is back; ");
     say(format!("told after {found_after:?}, {down_after:?}, {up_after:?}"));
-    assert!(found_after < ms(1500) && down_after < ms(1500) && up_after < ms(1500));
-    std::thread::sleep(ms(2200));
+    // What is not told at once is told ten seconds later.
+    assert!(found_after < ms(8000) && down_after < ms(8000) && up_after < ms(8000));
+    let lines = || weir.text("err").lines().filter(|line| line.contains(" last ")).count();
+    let before = lines();
+    // Of both directions, and the next.
+    until("lines tell how it stands", || lines() >= before + 4);
     let ended = weir.interrupt();
     let lines: Vec<&str> = ended.stderr.lines().filter(|line| line.contains(" last ")).collect();
     assert!(lines.iter().any(|line| line.ends_with("a is down")), "{}", ended.stderr);
@@ -189,9 +189,8 @@ fn a_link_that_is_lost_and_found_is_told_at_once_and_in_the_results() {
         "a: the link is back; ",
     ];
     assert_eq!(counts.map(told), [2, 2, 1, 1], "{warnings:?}");
-    // A loop that other work keeps from its processor says so beside them.
-    // What came and went between two looks of the thread that looks after ports may be told beside them, too.
-    let timed = |w: &str| w.contains(" s after the start") && !w.contains("was lost and came back");
+    // Other warnings, such as of a loop that other work keeps from its processor, may stand beside them.
+    let timed = |w: &str| w.contains(" s after the start") && counts.iter().any(|text| w.contains(text));
     let timed = warnings.iter().filter(|w| timed(w.as_str().unwrap())).count();
     assert_eq!(timed, 6, "{warnings:?}");
 }
@@ -205,7 +204,7 @@ fn a_link_that_flaps_between_two_looks_is_told_with_its_count() {
     fs::write(&file, "link set dev rcv0 down\nlink set dev rcv0 up\n".repeat(20)).unwrap();
     let weir = Weir::start(testbed.bottleneck(), &shaped());
     exec(testbed.receiver(), "ip", &["-batch", file.to_str().unwrap()]);
-    until(&weir, "b: the link was lost and came back ");
+    weir.until("b: the link was lost and came back ");
     // What came behind that is told ten seconds later; a count in one look tells most of it.
     let said = weir.text("err");
     let (_, count) = said.split_once("b: the link was lost and came back ").unwrap();
@@ -220,13 +219,14 @@ fn lines_tell_both_directions_and_for_which_time() {
     let Some(_turn) = turn() else { return };
     let testbed = testbed();
     let weir = Weir::start(testbed.bottleneck(), &shaped());
-    until(&weir, "s  b_to_a  last 2.");
-    let ended = weir.interrupt();
+    // One that is late is of a longer time.
+    weir.until("s  b_to_a  last 2.");
     for direction in ["a_to_b", "b_to_a"] {
         let of =
             |line: &&str| line.contains(&format!(" s  {direction}  last ")) && line.contains("drops 0, ");
-        assert!(ended.stderr.lines().filter(of).count() >= 2, "{}", ended.stderr);
+        until(&format!("two lines of {direction}"), || weir.text("err").lines().filter(of).count() >= 2);
     }
+    weir.interrupt();
 }
 
 #[test]
@@ -234,6 +234,7 @@ fn frames_past_the_queues_are_told_when_the_loop_turns_again() {
     let Some(_turn) = turn() else { return };
     let testbed = testbed();
     let sender = Raw::open(testbed.sender(), "snd0");
+    let begun = Instant::now();
     let mut weir = Weir::start(testbed.bottleneck(), &shaped());
     std::thread::sleep(ms(1000));
     assert!(!weir.text("err").contains("past the queues"), "{}", weir.text("err"));
@@ -244,18 +245,23 @@ fn frames_past_the_queues_are_told_when_the_loop_turns_again() {
     std::thread::sleep(ms(100));
     weir.signal(libc::SIGCONT);
     let text = " frames were forwarded by the kernel past the queues: the packet loop did not turn from ";
-    let after = until(&weir, text);
+    let after = weir.until(text);
     say(format!("told {after:?} after the loop could turn again"));
-    assert!(after < ms(500));
+    // What is not told at once is told ten seconds later.
+    assert!(after < ms(8000));
     let ended = weir.interrupt();
+    let whole_s = begun.elapsed().as_secs_f64();
     let warnings = ended.json()["warnings"].to_string();
     let (before, _) = warnings.split_once(text).unwrap_or_else(|| panic!("{warnings}"));
     let frames: u32 = before.rsplit('"').next().unwrap().parse().unwrap();
     // Hosts may have sent some by themselves.
     assert!((40..60).contains(&frames), "{warnings}");
-    // 0.7 of about 2 s.
+    // It was stopped for 0.7 s, and ran for no longer than what has passed here.
     let share = ended.json()["host"]["stalled_share"].as_f64().unwrap();
-    assert!(share > 0.1 && warnings.contains("the packet loop did not turn for "), "{share}: {warnings}");
+    assert!(
+        share * whole_s > 0.6 && warnings.contains("the packet loop did not turn for "),
+        "{share}: {warnings}"
+    );
     assert!(warnings.contains("(more than 5 % is too much)"), "{warnings}");
 }
 
@@ -279,10 +285,10 @@ fn frames_that_waited_while_the_kernel_forwarded_newer_ones_are_counted_and_not_
         (200..220).for_each(|number| sender.send(&frame(number)));
         std::thread::sleep(ms(100));
         weir.signal(libc::SIGCONT);
-        until(&weir, "forwarded by the kernel past the queues");
+        weir.until("forwarded by the kernel past the queues");
         (220..240).for_each(|number| sender.send(&frame(number)));
         std::thread::sleep(ms(1000));
-        let seen = receiver.drain(ms(100));
+        let seen = receiver.drain(ms(1000));
         let numbers = seen.iter().filter(|frame| frame.get(12..14) == Some(&[0x88, 0xb5]));
         let numbers: Vec<u32> =
             numbers.map(|frame| u32::from_be_bytes(frame[14..18].try_into().unwrap())).collect();
@@ -323,9 +329,9 @@ fn signals_in_quick_succession_end_a_run_in_order() {
         assert!(journals(bot).is_empty());
     }
     // `timeout` signals its child, and then its group.
-    let ended = Weir::spawn(bot, &shaped(), &["timeout", "-s", "INT", "2"]).wait();
+    let ended = Weir::spawn(bot, &shaped(), &["timeout", "-s", "INT", "5"]).wait();
     assert_eq!(ended.code, Some(124), "{}", ended.stderr);
-    let deadline = Instant::now() + ms(3000);
+    let deadline = Instant::now() + PATIENCE;
     while found != states(&testbed) {
         assert!(Instant::now() < deadline, "not put back: {:?}", states(&testbed));
     }
@@ -352,6 +358,13 @@ fn rows(folder: &Path, name: &str) -> usize {
     text.lines().count() - 1
 }
 
+/// Waits until a table that is being written has so many rows.
+fn grows(folder: &Path, name: &str, least: usize) {
+    // The last of them may be being written.
+    let lines = || fs::read_to_string(folder.join(name)).map_or(0, |text| text.matches('\n').count());
+    until(&format!("{least} rows of {name}"), || lines() > least);
+}
+
 /// A folder for results, and a configuration that has a row written there every 10 ms.
 fn with_results(folder: &Folder) -> (PathBuf, String) {
     let out = folder.path().join("out");
@@ -370,10 +383,9 @@ fn results_are_written_as_the_run_goes_and_are_whole_at_its_end() {
         let mut weir = Weir::start(bot, &config);
         std::thread::sleep(ms(1000));
         assert_eq!(names(&out), GROWING);
+        WHOLE[1..3].iter().for_each(|name| grows(&out, name, 40));
         let early = WHOLE[1..3].iter().map(|name| rows(&out, name)).min().unwrap();
-        assert!(early > 40, "{early} rows after a second");
-        std::thread::sleep(ms(500));
-        assert!(rows(&out, WHOLE[1]) > early + 20, "the table grows");
+        grows(&out, WHOLE[1], early + 20);
         let other = Weir::spawn(bot, &config, &[]).wait();
         assert_eq!(other.code, Some(1));
         assert!(other.stderr.contains("another run writes its results to"), "{}", other.stderr);
@@ -397,13 +409,13 @@ fn results_are_written_as_the_run_goes_and_are_whole_at_its_end() {
 
     // What was written stays where a run is killed, and where a port vanishes.
     let mut weir = Weir::start(bot, &config);
-    std::thread::sleep(ms(500));
+    grows(&out, WHOLE[1], 20);
     weir.signal(libc::SIGKILL);
     weir.wait();
     assert_eq!(names(&out), GROWING, "nothing of the run before");
     assert!(rows(&out, WHOLE[1]) > 10);
     let weir = Weir::start(bot, &config);
-    std::thread::sleep(ms(500));
+    grows(&out, WHOLE[1], 20);
     exec(bot, "ip", &["link", "del", "dev", "a"]);
     assert_eq!(weir.wait().code, Some(1));
     assert_eq!(names(&out), GROWING);
@@ -428,11 +440,11 @@ fn a_run_that_takes_over_or_comes_after_a_crash_puts_the_results_before_aside() 
     let folder = Folder::new();
     let (out, config) = with_results(&folder);
     let first = Weir::start(bot, &config);
-    std::thread::sleep(ms(500));
+    grows(&out, WHOLE[1], 30);
     let mut second = Weir::start_with(bot, &config, &["--takeover"]);
     assert_eq!(first.wait().code, Some(0));
-    until(&second, "the results of an earlier run are in ");
-    std::thread::sleep(ms(500));
+    second.until("the results of an earlier run are in ");
+    grows(&out, WHOLE[1], 30);
     let before = earlier(&out);
     assert_eq!(before.iter().map(|folder| names(folder)).collect::<Vec<_>>(), [WHOLE]);
     assert!(rows(&before[0], WHOLE[1]) > 20 && rows(&out, WHOLE[1]) > 20);
@@ -501,7 +513,7 @@ fn a_lab_that_waits_for_another_ends_when_it_is_asked_to() {
     let mut lab = command.stdout(fs::File::create(&said).unwrap()).stderr(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
     while !fs::read_to_string(&said).unwrap().contains("waiting for another run") {
-        assert!(start.elapsed() < ms(10_000), "it never said that it waits");
+        assert!(start.elapsed() < PATIENCE, "it never said that it waits");
         std::thread::sleep(ms(10));
     }
     // SAFETY: the process is a child that was not waited for.

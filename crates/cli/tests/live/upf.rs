@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "each file of tests uses a part of it")]
 use crate::common;
 
-use common::{Attempt, Folder, ctl, exec, judged, say, skipped, testbed, turn, turn_beside_others};
+use common::{Attempt, Folder, PATIENCE, ctl, exec, judged, say, skipped, testbed, turn, turn_beside_others};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -117,7 +117,7 @@ fn sessions_are_told_and_ctrl_c_ends_it() {
 
 /// What was published when this holds of it.
 fn published(upf: &Upf, holds: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         let (status, told) = ctl(upf.child.id(), &["status"]);
         assert_eq!(status, 0, "{told}");
@@ -264,13 +264,13 @@ fn between(testbed: &Testbed, file: PathBuf) -> Upf {
 
 fn bound(namespace: &str, address: &str) -> UdpSocket {
     let socket = in_netns(namespace, || UdpSocket::bind(address).unwrap()).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 
-/// How many datagrams come until none came for a while.
+/// How many datagrams come, of so many, until none came for a while.
 fn count(socket: &UdpSocket, most: usize) -> usize {
-    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut buffer = [0; 2048];
     (0..most).take_while(|_| socket.recv(&mut buffer).is_ok()).count()
 }
@@ -448,7 +448,8 @@ fn taken_over(mode: &str, attempt: &mut Attempt) {
         std::thread::spawn(move || {
             let (mut seen, mut buffer) = (Vec::new(), [0; 64]);
             while !stop.load(Ordering::Relaxed) {
-                if let Ok(4) = host.recv(&mut buffer) {
+                // What still is on its way at the end is waited for.
+                while let Ok(4) = host.recv(&mut buffer) {
                     seen.push((
                         Instant::now(),
                         u32::from_be_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]),
@@ -466,6 +467,8 @@ fn taken_over(mode: &str, attempt: &mut Attempt) {
     let second = Upf::start(command, file("second"), &["--takeover"]);
     let (status, told) = first.wait();
     assert_eq!(status, Some(0), "{told}");
+    // Nobody but the second has these.
+    let of_second = sent.load(Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(500));
     let after = Instant::now();
     attempt.end();
@@ -475,10 +478,7 @@ fn taken_over(mode: &str, attempt: &mut Attempt) {
     let mut times: BTreeMap<u32, u32> = BTreeMap::new();
     seen.iter().for_each(|(_, number)| *times.entry(*number).or_default() += 1);
     assert!(times.values().all(|n| *n == 1), "{mode}: doubled packets, of {}", seen.len());
-    assert!(
-        seen.iter().any(|(at, _)| *at > after - Duration::from_millis(200)),
-        "{mode}: none after the upgrade"
-    );
+    assert!(times.keys().any(|number| *number >= of_second), "{mode}: none after the upgrade");
     let while_taken = seen.iter().map(|s| s.0).filter(|at| (before..after).contains(at));
     let edges: Vec<Instant> = std::iter::once(before).chain(while_taken).chain([after]).collect();
     let gap = edges.windows(2).map(|w| w[1] - w[0]).max().unwrap();
@@ -525,7 +525,7 @@ fn sessions_by_hand_are_added_changed_listed_and_ended() {
     let (status, told, _) = ask(&[&["add", "phone", "--timeout", "400ms"], &phone[..]].concat());
     let why = told["error"].as_str().unwrap();
     assert!(status == 1 && why.contains("does not answer PFCP") && why.contains("Remedy"), "{told}");
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
     let upf = Upf::start(Command::new(WEIR), configuration("by-hand", server, peer), &["--control-only"]);
     let flow = "{ qfi = 1, gbr_down = \"2Mbit/s\", filter = [\"permit out 17 from any to assigned 5060\"] }";
     let more = ["--ambr-up", "50Mbit/s", "--ambr-down", "100Mbit/s", "--flow", flow];
@@ -600,7 +600,7 @@ fn sessions_by_hand_are_added_changed_listed_and_ended() {
 
 #[test]
 fn bearers_and_tunnels_to_another_function_are_asked_for_by_hand() {
-    let (server, peer) = ("127.8.7.25", "127.8.7.26");
+    let (server, peer) = ("127.8.7.27", "127.8.7.28");
     let folder = Folder::new();
     let peers = ["--upf", server, "--from", peer];
     let ask = |words: &[&str]| by_hand(folder.path(), None, &[words, &peers].concat());
@@ -728,8 +728,16 @@ fn packets_of_a_session_by_hand_pass_as_long_as_it_is_held() {
     assert!(ask(&["list"]).1["sessions"].as_array().unwrap().is_empty());
     // One that is not held ends.
     assert_eq!(ask(&phone).0, 0);
-    std::thread::sleep(Duration::from_secs(5));
-    assert_eq!(ask(&["list"]).1["sessions"][0]["state"], "gone");
+    // Whoever looks at a session is heard from, and so it is looked at seldom.
+    let begun = Instant::now();
+    loop {
+        std::thread::sleep(Duration::from_secs(5));
+        let told = ask(&["list"]).1;
+        if told["sessions"][0]["state"] == "gone" {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{told}");
+    }
     let (status, told) = upf.interrupt();
     assert_eq!(
         (status, &told["pfcp"]["established"], &told["sessions_in_all"]),
@@ -764,9 +772,9 @@ fn packets_pass_between_a_base_station_and_the_data_network() {
     indication.extend(STATION_TEID.to_be_bytes());
     indication.extend([133, 0, 4, 192, 0, 2, 9]);
     station.send_to(&indication, "192.0.2.1:2152").unwrap();
-    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     let is_report = |client: &Client| client.asked.iter().any(|m| m.kind == kind::SESSION_REPORT_REQUEST);
-    while !is_report(&client) && std::time::Instant::now() < deadline {
+    while !is_report(&client) && Instant::now() < deadline {
         client.listen().unwrap();
     }
     let report = client.asked.last().expect("a report");

@@ -58,7 +58,7 @@ fn two_users(mode: &str, attempt: &mut Attempt) {
     let text = format!(
         "{}[a_to_b]\nupstream = \"inform\"\nqueue = {{ discipline = \"user\", users = 100 }}\n\
              aqm = {{ name = \"vaqm\" }}\n[b_to_a]\ndelay = \"5ms\"\n",
-        ports(mode)
+        patient(&ports(mode))
     );
     let weir = Weir::start(testbed.bottleneck(), &text);
     let raw = Raw::open(testbed.sender(), "snd0");

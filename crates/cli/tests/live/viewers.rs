@@ -35,6 +35,17 @@ struct Crowd {
     refused: Arc<AtomicU64>,
 }
 
+/// Waits until a connection is taken.
+fn connected(namespace: &str) -> TcpStream {
+    let begun = Instant::now();
+    loop {
+        match connect(namespace) {
+            Some(stream) => return stream,
+            None => assert!(begun.elapsed() < PATIENCE, "no connection to {PAGE}"),
+        }
+    }
+}
+
 fn connect(namespace: &str) -> Option<TcpStream> {
     let address = PAGE.parse().unwrap();
     let stream = in_netns(namespace, || TcpStream::connect_timeout(&address, Duration::from_secs(2)));
@@ -57,7 +68,7 @@ impl Crowd {
             refused: Arc::default(),
         };
         for _ in 0..READERS {
-            let mut stream = connect(&bot).unwrap();
+            let mut stream = connected(&bot);
             stream.write_all(EVENTS.as_bytes()).unwrap();
             let (stop, read) = (crowd.stop.clone(), crowd.read.clone());
             crowd.threads.push(std::thread::spawn(move || {
@@ -71,7 +82,7 @@ impl Crowd {
             }));
         }
         for _ in 0..SILENT {
-            let mut stream = connect(&bot).unwrap();
+            let mut stream = connected(&bot);
             stream.write_all(EVENTS.as_bytes()).unwrap();
             crowd.held.push(stream);
         }
@@ -159,15 +170,13 @@ fn a_link_notices_nothing_of_a_hundred_viewers_and_of_a_thousand_connections_and
         let load = Load::start(&testbed);
         let mut client = Client::connect(&control_socket(&weir)).unwrap();
         sleep(Duration::from_secs(2));
-        let mut pairs = Vec::new();
+        let (mut pairs, mut least) = (Vec::new(), [u64::MAX; 2]);
         for _ in 0..PAIRS {
             let alone = measure(&mut client);
             let crowd = Crowd::gather(&testbed);
             let beside = measure(&mut client);
             let (read, refused) = crowd.leave();
-            // Each reader is told twice a second, and the abuse came through.
-            assert!(read as f64 > READERS as f64 * HALF.as_secs_f64(), "{read}");
-            assert!(refused > 30, "{refused}");
+            least = [least[0].min(read), least[1].min(refused)];
             say(format!("{alone:?} alone, {beside:?} beside; {read} statuses read, {refused} refused"));
             pairs.push((alone, beside));
             sleep(Duration::from_millis(500));
@@ -188,6 +197,10 @@ fn a_link_notices_nothing_of_a_hundred_viewers_and_of_a_thousand_connections_and
         };
         let stalled = pairs.iter().map(|pair| pair.0.stalled).fold(0.0, f64::max);
         attempt.stalled(stalled);
+        // Each reader is told twice a second, and the abuse came through.
+        let due = READERS as f64 * HALF.as_secs_f64();
+        attempt.within("statuses were read at least", least[0] as f64, due..);
+        attempt.within("requests were refused at least", least[1] as f64, 31.0..);
         attempt.within("rate beside / alone", of_sorts(|(alone, beside)| beside.mbps / alone.mbps), 0.98..);
         attempt.within(
             "delay beside / alone",

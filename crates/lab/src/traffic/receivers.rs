@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(set_in_process(std::process::id(), port..port + 1, receiving).unwrap(), 3);
         // A blocking read waits for the mark.
         server.write_all(&[7; 600]).unwrap();
-        client.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
+        client.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
         let late = std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_millis(10));
             server.write_all(&[7; 400]).unwrap();

@@ -60,5 +60,7 @@ fn with_and_without(attempt: &mut Attempt) {
     attempt.within(format!("{on_mbps:.2} Mbit/s with, in {off_mbps:.2} without"), on_mbps / off_mbps, 0.95..);
     assert!(off.summary.links[0].upstream.is_none());
     let observed = on.summary.links[0].upstream.as_ref().unwrap();
-    assert!(observed.coverage().unwrap() > 0.9 && observed.path_rtt_ms.unwrap() > 40.0, "{observed:?}");
+    attempt.within("coverage", observed.coverage().unwrap_or(0.0), 0.9..=1.0);
+    // Past a loop that does not turn for 0.2 s the kernel forwards, and delays nothing.
+    attempt.within("round trip of the path in ms", observed.path_rtt_ms.unwrap_or(f64::NAN), 40.0..);
 }

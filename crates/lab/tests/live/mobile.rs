@@ -65,13 +65,17 @@ fn two_phones(waits: &str, attempt: &mut Attempt) {
     // Without it two full buffers of 1 MB make 850 ms.
     attempt.within(format!("{waits} round trip in ms"), median, 50.0..250.0);
     attempt.within("Mbit/s", goodput, 13.0..20.0);
-    assert_eq!((result.sessions.len(), result.lost_in_station), (2, 0));
+    assert_eq!(result.sessions.len(), 2);
+    // The base station is a thread of the test, whose socket overflows where it waits for a processor.
+    attempt.within("lost in the base station", result.lost_in_station as f64, 0.0..=0.0);
     for session in &result.sessions {
         // What was reported over PFCP is what the queue passed.
         let queue = session.flows.iter().find(|flow| !flow.is_uplink).expect("a queue to the phone");
         assert!(queue.aqm.starts_with("vaqm"), "{}", queue.aqm);
         let (reported, passed) = (session.reported.down, queue.bytes);
-        assert!(reported >= passed && reported < passed + 3_000_000, "{reported}, and {passed} before");
+        assert!(reported >= passed, "{reported}, and {passed} before");
+        // A second and a little more of what the link carries.
+        attempt.within("bytes passed until the report", (reported - passed) as f64, ..3e6);
         assert!(session.reported.up > 10_000);
     }
 }

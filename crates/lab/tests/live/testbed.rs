@@ -15,6 +15,9 @@ use weir_lab::tcpinfo::{FlowSamples, snapshot};
 use weir_lab::traffic::Receiving;
 use weir_lab::*;
 
+/// Longest wait for what should happen at once, on a machine that others use.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Set in the environment of the child that is killed with a testbed in its hands.
 const HOLD: &str = "WEIR_LAB_TEST_HOLD";
 
@@ -161,10 +164,12 @@ fn assert_samples(r: &Run, attempt: &mut Attempt) {
         let mine: Vec<_> = r.samples.samples.iter().filter(|s| s.flow == flow).collect();
         attempt.within(format!("samples of flow {flow}"), mine.len() as f64, 15.0..);
         assert!(mine.iter().all(|s| s.cwnd > 0));
-        attempt.within("the last at s", mine.last().unwrap().t_s, ..r.seconds + 0.5);
-        attempt.within("bytes acknowledged", mine.last().unwrap().bytes_acked as f64, 1e5..);
+        // Without any, too few samples are a bound that was missed.
+        let Some(last) = mine.last() else { return };
+        attempt.within("the last at s", last.t_s, ..r.seconds + 0.5);
+        attempt.within("bytes acknowledged", last.bytes_acked as f64, 1e5..);
         // The sender counts what was acknowledged, the receiver what arrived: they must agree.
-        let acked = mine.last().unwrap().bytes_acked as f64;
+        let acked = last.bytes_acked as f64;
         let received = r.report.flows[flow as usize].bytes_within(-1.0, 9.0);
         attempt.within("acknowledged, of what was received", acked / received, 0.85..1.2);
     }
@@ -213,13 +218,17 @@ fn transfers(attempt: &mut Attempt) {
     }
     assert!(r.samples.samples.iter().any(|s| s.flow == 0));
     // 100 MB do not fit into a second: the transfer is cut at the end, and says so.
-    assert_eq!((long.transfers.len(), long.transfers[0].completion_s), (1, None));
+    let ends: Vec<Option<f64>> = long.transfers.iter().map(|t| t.completion_s).collect();
+    attempt.holds(format_args!("ends of the long one {ends:?}"), "one without an end", ends == [None]);
     attempt.within("Mbit/s of the long one", long.goodput_bps(1.0, 2.0) / 1e6, 70.0..96.0);
     attempt.within("Mbit/s of datagrams", datagrams.goodput_bps(0.5, 2.0) / 1e6, 9.0..11.0);
     attempt.within("datagrams sent", datagrams.datagrams.unwrap().sent as f64, 1000.0..);
     // Nothing goes on after the end.
-    std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(snapshot(testbed.receiver()).unwrap().len(), 0);
+    let begin = Instant::now();
+    while !snapshot(testbed.receiver()).unwrap().is_empty() {
+        assert!(begin.elapsed() < PATIENCE, "{:?}", snapshot(testbed.receiver()).unwrap());
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]
@@ -265,11 +274,13 @@ fn an_abort_ends_all_flows_at_once() {
         receiver: SpawnOptions { cpus: vec![0], nice: 5, is_end_host: true },
     };
     let run = TrafficRun::start(&testbed, &groups, options).unwrap();
-    std::thread::sleep(Duration::from_millis(600));
+    // Time for forty transfers, of which a few are asked for.
+    std::thread::sleep(Duration::from_secs(2));
     let begin = Instant::now();
     run.abort();
     let report = run.finish();
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    // The third would begin a minute after the start.
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
     // However late it was started.
     assert!(report.flows[0].bytes_within(0.0, 90.0) > 1e5, "{report:?}");
     assert!(report.flows[1].transfers.len() > 3 && report.flows[2].intervals.is_empty(), "{report:?}");
@@ -377,7 +388,7 @@ fn hold_a_testbed() {
         program("ip").args(orphan).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     assert!(orphan.unwrap().success());
     println!("\nHOLDING {} {}", testbed.sender(), child.pid());
-    std::thread::sleep(Duration::from_secs(60));
+    std::thread::sleep(Duration::from_secs(300));
 }
 
 #[test]
@@ -408,7 +419,7 @@ fn what_a_killed_program_left_behind_is_removed() {
     holder.kill().unwrap();
     holder.wait().unwrap();
     // The kernel kills the child with its parent.
-    let deadline = Instant::now() + Duration::from_secs(2);
+    let deadline = Instant::now() + PATIENCE;
     while std::path::Path::new(&format!("/proc/{pid}")).exists() {
         assert!(Instant::now() < deadline, "the child of the killed program still runs");
         std::thread::sleep(Duration::from_millis(5));
