@@ -653,7 +653,7 @@ mod tests {
         let results = folder("ages");
         std::fs::write(results.join("avq/result.json"), result(&first, &[(0, 4.0), (1, 5.0), (2, 6.0)]))
             .unwrap();
-        let page = |repeated: Option<&Path>| super::page(&results, repeated, &tree).expect("a page");
+        let page = |repeated: Option<&Path>| super::page(&results, repeated, tree).expect("a page");
         let only = page(None);
         for wanted in [
             format!("Compared with the tree of commit {second}: of 1 results the code is the same for 0, other for 1, and unknown for 0."),
