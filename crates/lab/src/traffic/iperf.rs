@@ -101,9 +101,10 @@ struct EndStream {
     udp: Option<StreamEntry>,
 }
 
-/// Numbers that iperf3 could not compute are `null`.
+/// Numbers that iperf3 could not compute are `null`. Datagrams that came late are lost ones less, of which an
+/// interval may have fewer than none: what is no signed number of 64 bits was negative.
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<f64, D::Error> {
-    Ok(Option::<f64>::deserialize(deserializer)?.filter(|n| n.is_finite()).unwrap_or(0.0))
+    Ok(Option::<f64>::deserialize(deserializer)?.filter(|n| n.abs() < i64::MAX as f64).unwrap_or(0.0))
 }
 
 /// Bytes of a stream in an interval; times are seconds after the start of the test.
@@ -200,9 +201,9 @@ impl Stream {
         }
         // Casts saturate: negative numbers become zero.
         self.intervals.push(StreamInterval { start_s: start, end_s: end, bytes: bytes as u64 });
-        self.retransmits += entry.retransmits as u64;
-        self.packets += entry.packets as u64;
-        self.lost_packets += entry.lost_packets as u64;
+        self.retransmits = self.retransmits.saturating_add(entry.retransmits as u64);
+        self.packets = self.packets.saturating_add(entry.packets as u64);
+        self.lost_packets = self.lost_packets.saturating_add(entry.lost_packets as u64);
         self.jitter_ms = entry.jitter_ms;
     }
 
@@ -220,7 +221,7 @@ impl Stream {
     /// A server whose client was ended tells how many datagrams there were, but not how many bytes: those
     /// after the last interval were as long as those before.
     fn finish_datagrams(&mut self, total: &StreamEntry) {
-        let counted: u64 = self.intervals.iter().map(|i| i.bytes).sum();
+        let counted = self.counted();
         let (packets, lost) = (total.packets as u64, total.lost_packets as u64);
         let before = self.packets.saturating_sub(self.lost_packets);
         let all = packets.saturating_sub(lost);
@@ -230,9 +231,14 @@ impl Stream {
         self.lost_packets = self.lost_packets.max(lost);
     }
 
+    /// Bytes of all intervals.
+    fn counted(&self) -> u64 {
+        self.intervals.iter().fold(0, |sum, i| sum.saturating_add(i.bytes))
+    }
+
     /// Bytes received after the last interval: iperf3 leaves them out of the intervals when a test is cut.
     pub fn rest(&self) -> u64 {
-        let counted: u64 = self.intervals.iter().map(|i| i.bytes).sum();
+        let counted = self.counted();
         self.received.unwrap_or(0).saturating_sub(counted)
     }
 }
@@ -342,10 +348,16 @@ mod tests {
     fn null_and_negative_numbers_are_zero() {
         let text = br#"{"start":{"connected":[{"socket":5,"local_port":1,"remote_port":2}]},
             "intervals":[{"streams":[{"socket":5,"start":0,"end":1,"bytes":null,"retransmits":-3}]},
+                         {"streams":[{"socket":5,"start":1,"end":2,"lost_packets":2,"packets":9e18}]},
+                         {"streams":[{"socket":5,"start":2,"end":3,"lost_packets":18446744073709551615,
+                             "packets":9e18}]},
+                         {"streams":[{"socket":5,"start":3,"end":4,"lost_packets":18446744073709551615,
+                             "packets":9e18}]},
                          {"streams":[{"socket":9,"start":1,"end":2,"bytes":5}]}]}"#;
         let s = &streams(text)[0];
-        assert_eq!(s.intervals, [StreamInterval { start_s: 0.0, end_s: 1.0, bytes: 0 }]);
-        assert_eq!((s.retransmits, s.rest()), (0, 0));
+        assert_eq!(s.intervals[0], StreamInterval { start_s: 0.0, end_s: 1.0, bytes: 0 });
+        assert_eq!((s.intervals.len(), s.retransmits, s.lost_packets, s.rest()), (4, 0, 2, 0));
+        assert_eq!(s.packets, u64::MAX, "as much as there may be");
     }
 
     #[test]
