@@ -325,14 +325,24 @@ fn repetitions(value: &Value) -> String {
     counts.iter().map(told).collect::<Vec<_>>().join(", ")
 }
 
-/// What was held of each paper in each arm. Short forms count apart.
+/// What was held of each paper in each arm. Short forms count apart. Where some rates were run again, a claim
+/// counts once, by what is as old as the code.
 fn totals(outcomes: &[Outcome], out: &mut String) {
     let mut sums: BTreeMap<[String; 3], [usize; 5]> = BTreeMap::new();
-    for outcome in outcomes {
+    let mut counted: BTreeMap<[String; 3], usize> = BTreeMap::new();
+    let (current, older): (Vec<_>, Vec<_>) =
+        outcomes.iter().partition(|outcome| outcome.code == Code::Unchanged);
+    for (number, outcome) in current.into_iter().chain(older).enumerate() {
+        let rate = only_rate(&outcome.value).map_or_else(String::new, |rate| format!(" --rate {rate}"));
+        let asked = outcome.command.replace(&rate, "");
         let paper = outcome.value["paper"].as_str().unwrap_or_default().to_string();
         let form = if outcome.value["quick"] == true { "short" } else { "full" };
         let sum = sums.entry([paper, arm(&outcome.value).to_string(), form.to_string()]).or_default();
-        for claim in &outcome.claims {
+        let mut is_new = |claim: &&Claim| {
+            let key = [asked.clone(), claim.id.clone(), claim.text.clone()];
+            *counted.entry(key).or_insert(number) == number
+        };
+        for claim in outcome.claims.iter().filter(&mut is_new) {
             sum[0] += usize::from(claim.held);
             sum[1] += usize::from(claim.is_missed());
             sum[2] += usize::from(claim.is_missed() && claim.shown);
@@ -609,6 +619,40 @@ mod tests {
         tree.write("crates/reproduce/src/runs.rs", "new");
         assert_eq!(since("sim"), Code::Changed(2, vec!["crates/reproduce", "data/scenarios"]));
         std::fs::remove_dir_all(&tree.0).unwrap();
+    }
+
+    #[test]
+    fn a_claim_of_a_rate_that_was_run_again_counts_once() {
+        let claim =
+            |text: &str, held: bool| Claim { id: "A11".into(), text: text.into(), held, ..Claim::default() };
+        let outcome = |rates: &[f64], claims: &[(&str, bool)], code: Code| {
+            let runs: Vec<Value> =
+                rates.iter().map(|rate| json!({ "figure": "5", "rate_bps": rate })).collect();
+            let value = json!({ "paper": "steering", "figure": "all", "arm": "sim", "runs": runs });
+            Outcome {
+                folder: String::new(),
+                title: String::new(),
+                command: command(&value),
+                made: Made::default(),
+                value,
+                // Of two flows and of nine.
+                claims: claims.iter().map(|(text, held)| claim(text, *held)).collect(),
+                code,
+                again: None,
+            }
+        };
+        let told = |outcomes: &[Outcome]| {
+            let mut page = String::new();
+            totals(outcomes, &mut page);
+            page.lines().nth(4).unwrap_or_default().to_string()
+        };
+        let older = || {
+            let claims = [("at 1Gbit/s", false), ("at 1Gbit/s", false), ("at 10Gbit/s", false)];
+            outcome(&[1e9, 1e10], &claims, Code::Changed(1, vec![]))
+        };
+        assert_eq!(told(&[older()]), "| steering | sim | full | 0 | 3 | 0 | 0 | 0 |");
+        let again = outcome(&[1e9], &[("at 1Gbit/s", true), ("at 1Gbit/s", true)], Code::Unchanged);
+        assert_eq!(told(&[older(), again]), "| steering | sim | full | 2 | 1 | 0 | 0 | 0 |");
     }
 
     #[test]
