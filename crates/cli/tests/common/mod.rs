@@ -2,6 +2,7 @@
 
 pub use crate::skipping::judged::{Attempt, judged};
 pub use crate::skipping::{say, skipped};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::io::{Read, Write};
@@ -265,14 +266,8 @@ impl Weir {
     /// Whether the thread of its packet loop has no more rights than it needs: it gives the others up right
     /// before it turns.
     fn is_begun(&self) -> bool {
-        let needed = privileges::LOOP.iter().fold(0, |all, one| all | one.bitmask());
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.pid())).into_iter().flatten().flatten();
-        let is_loop = |status: String| {
-            let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
-            let rights = of("CapEff:").and_then(|bits| u64::from_str_radix(bits, 16).ok());
-            of("Name:") == Some("weir-loop") && rights.is_some_and(|bits| bits & !needed == 0)
-        };
-        tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok()).any(is_loop)
+        let is_loop = |thread: &Thread| thread["Name"] == "weir-loop";
+        threads(self.child.pid()).iter().any(|t| is_loop(t) && bits(t, "CapEff") & !rights_of_loop() == 0)
     }
 
     /// Waits until it has said a text; how long that took.
@@ -328,6 +323,54 @@ impl Weir {
         self.signal(libc::SIGINT);
         self.wait()
     }
+}
+
+/// A thread: of each field of its status in `/proc` the text.
+pub type Thread = BTreeMap<String, String>;
+
+/// The threads of a process.
+pub fn threads(pid: u32) -> Vec<Thread> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let status = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+    let fields = |text: String| {
+        let pairs = text.lines().filter_map(|line| line.split_once(':'));
+        pairs.map(|(key, value)| (key.to_string(), value.trim().to_string())).collect()
+    };
+    status.map(fields).collect()
+}
+
+/// A set of capabilities of a thread.
+pub fn bits(thread: &Thread, key: &str) -> u64 {
+    u64::from_str_radix(&thread[key], 16).unwrap()
+}
+
+/// Waits until this holds of each thread of a process, and of one with this name: each gives up its rights by
+/// itself, soon after the program has said that it works.
+pub fn assert_settles(pid: u32, name: &str, holds: impl Fn(&Thread) -> bool) {
+    let begun = Instant::now();
+    loop {
+        let threads = threads(pid);
+        let is_there = threads.iter().any(|thread| thread["Name"] == name);
+        let wrong: Vec<_> = threads.iter().filter(|thread| !holds(thread)).collect();
+        if is_there && wrong.is_empty() {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{name} is there: {is_there}; {wrong:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether a thread has no other capabilities than these, nor may get any, and its system calls are filtered.
+pub fn is_confined_to(thread: &Thread, allowed: u64) -> bool {
+    let sets = ["CapEff", "CapPrm", "CapInh", "CapAmb"];
+    sets.iter().all(|key| bits(thread, key) & !allowed == 0)
+        && thread["NoNewPrivs"] == "1"
+        && (!privileges::is_filtered_here() || thread["Seccomp"] == "2")
+}
+
+/// What the packet loop needs.
+pub fn rights_of_loop() -> u64 {
+    privileges::LOOP.iter().fold(0, |all, one| all | one.bitmask())
 }
 
 /// Runs a link, and sends frames that all have to be there while the `first` ones are being sent, which

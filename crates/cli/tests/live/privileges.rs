@@ -6,56 +6,20 @@
 use crate::common;
 
 use common::*;
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weir_dataplane::{JOURNALS, privileges};
 
 const MODES: [&str; 3] = ["xdp-native", "xdp-generic", "af_packet"];
 
-/// What `/proc/PID/task/TID/status` tells of each thread: its name, and a field's text by the field's name.
-fn threads(pid: u32) -> Vec<BTreeMap<String, String>> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    let status = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
-    let fields = |text: String| {
-        let pairs = text.lines().filter_map(|line| line.split_once(':'));
-        pairs.map(|(key, value)| (key.to_string(), value.trim().to_string())).collect()
-    };
-    status.map(fields).collect()
-}
-
-fn bits(thread: &BTreeMap<String, String>, key: &str) -> u64 {
-    u64::from_str_radix(&thread[key], 16).unwrap()
-}
-
-/// Waits until this holds of each thread of a process, and of one with this name: each gives up its rights by
-/// itself, soon after the program has said that it works.
-fn assert_settles(pid: u32, name: &str, holds: impl Fn(&BTreeMap<String, String>) -> bool) {
-    let begun = Instant::now();
-    loop {
-        let threads = threads(pid);
-        let is_there = threads.iter().any(|thread| thread["Name"] == name);
-        let wrong: Vec<_> = threads.iter().filter(|thread| !holds(thread)).collect();
-        if is_there && wrong.is_empty() {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{name} is there: {is_there}; {wrong:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Looks at each thread of a process: the packet loop and who looks after its ports have what it takes, and
 /// none else has anything.
 fn assert_reduced(pid: u32, extra: u64) {
-    let of_loop = privileges::LOOP.iter().fold(0, |all, one| all | one.bitmask());
     assert_settles(pid, "weir-loop", |thread| {
         let has_rights = ["weir-loop", "weir-upkeep"].contains(&thread["Name"].as_str());
-        let allowed = if has_rights { of_loop } else { extra };
-        let sets = ["CapEff", "CapPrm", "CapInh", "CapAmb"];
-        sets.iter().all(|key| bits(thread, key) & !allowed == 0)
-            && thread["NoNewPrivs"] == "1"
-            && (!privileges::is_filtered_here() || thread["Seccomp"] == "2")
+        let allowed = if has_rights { rights_of_loop() } else { extra };
+        is_confined_to(thread, allowed)
     });
 }
 

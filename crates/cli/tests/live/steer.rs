@@ -1,7 +1,7 @@
 //! `weir steer` on queues of this kernel, in namespaces of its own: a FIFO below TBF, which every kernel here
 //! has. CoDel and its relatives run in QEMU (`tools/steer-witness`).
 
-use crate::common::{self, PATIENCE, Weir, exec, try_exec, turn};
+use crate::common::{self, PATIENCE, Weir, assert_settles, exec, is_confined_to, try_exec, turn};
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
@@ -122,26 +122,7 @@ impl Drop for Busy {
 /// No thread of a process has other capabilities than these, or may get any, and system calls are filtered. A
 /// thread that was just started gives its rights up by itself, and is waited for.
 pub(crate) fn assert_rights(pid: u32, allowed: u64) {
-    let holds = |status: &String| {
-        let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim();
-        let is_allowed = |key: &&str| u64::from_str_radix(of(key), 16).unwrap() & !allowed == 0;
-        ["CapEff:", "CapPrm:", "CapInh:"].iter().all(is_allowed)
-            && of("NoNewPrivs:") == "1"
-            && (!privileges::is_filtered_here() || of("Seccomp:") == "2")
-    };
-    let start = Instant::now();
-    loop {
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-        // One may end meanwhile.
-        let all: Vec<String> =
-            tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok()).collect();
-        assert!(!all.is_empty());
-        match all.iter().find(|status| !holds(status)) {
-            None => return,
-            Some(status) => assert!(start.elapsed() < PATIENCE, "{status}"),
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    assert_settles(pid, "weir", |thread| is_confined_to(thread, allowed));
 }
 
 /// Asks a process to end.
