@@ -3,21 +3,27 @@
 use crate::skipping;
 
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// `weir reproduce` with real TCP in its short form, and the folder of its results; none where it cannot run.
+fn short_form(name: &str, words: &[&str]) -> Option<(PathBuf, Command)> {
+    if !weir_lab::host::is_root() {
+        skipping::skipped("network namespaces need root");
+        return None;
+    }
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&out);
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    weir.args(["--json", "reproduce"]).args(words).args(["--arm", "lab", "--quick", "--out"]).arg(&out);
+    Some((out, weir))
+}
 
 /// Counts that hold on any machine: what a busy one disturbs is told in the results and judged nowhere here.
 #[test]
 fn avq_runs_with_real_tcp_and_leaves_open_what_the_kernel_cannot_decide() {
-    if !weir_lab::host::is_root() {
-        return skipping::skipped("network namespaces need root");
-    }
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("avq-lab");
-    let _ = std::fs::remove_dir_all(&out);
-    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
-    weir.args(["--json", "reproduce", "avq", "--experiment", "1", "--arm", "lab", "--quick", "--out"])
-        .arg(&out);
+    let Some((out, mut weir)) = short_form("avq-lab", &["avq", "--experiment", "1"]) else { return };
     let output = weir.output().expect("weir starts");
     let said = String::from_utf8_lossy(&output.stderr);
     let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
@@ -53,14 +59,9 @@ fn namespaces(pid: u32) -> Vec<String> {
 /// Two runs have namespaces at once, and an end that is asked for leaves nothing behind.
 #[test]
 fn runs_are_made_side_by_side_and_end_together() {
-    if !weir_lab::host::is_root() {
-        return skipping::skipped("network namespaces need root");
-    }
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("asqm-lab");
-    let _ = std::fs::remove_dir_all(&out);
-    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
-    weir.args(["--json", "reproduce", "asqm", "--figure", "4-15", "--arm", "lab", "--quick", "--jobs", "2"]);
-    weir.arg("--out").arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let words = ["asqm", "--figure", "4-15", "--jobs", "2"];
+    let Some((_, mut weir)) = short_form("asqm-lab", &words) else { return };
+    weir.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut weir = weir.spawn().expect("weir starts");
     let pid = weir.id();
     let of_role = || namespaces(pid).iter().filter(|name| name.contains("-gwy")).count();
