@@ -267,6 +267,11 @@ fn arm(value: &Value) -> &str {
 
 /// The command that makes such results.
 fn command(value: &Value) -> String {
+    command_at(value, only_rate(value))
+}
+
+/// The same at a rate, or at all of them.
+fn command_at(value: &Value, rate: Option<Rate>) -> String {
     let text = |key: &str| value[key].as_str();
     let mut command = format!("weir reproduce {}", text("paper").unwrap_or("?"));
     for key in ["figure", "experiment"] {
@@ -276,7 +281,7 @@ fn command(value: &Value) -> String {
     let arm = text("arm").filter(|_| !is_usual);
     arm.iter().for_each(|arm| command += &format!(" --arm {arm}"));
     text("aqm").iter().for_each(|names| command += &format!(" --aqm {names}"));
-    only_rate(value).iter().for_each(|rate| command += &format!(" --rate {rate}"));
+    rate.iter().for_each(|rate| command += &format!(" --rate {rate}"));
     let timers = text("timers").filter(|timers| *timers != "linux");
     timers.iter().for_each(|timers| command += &format!(" --timers {timers}"));
     let machines = value["machines"].as_u64().filter(|machines| *machines > 1);
@@ -333,8 +338,7 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
     let (current, older): (Vec<_>, Vec<_>) =
         outcomes.iter().partition(|outcome| outcome.code == Code::Unchanged);
     for (number, outcome) in current.into_iter().chain(older).enumerate() {
-        let rate = only_rate(&outcome.value).map_or_else(String::new, |rate| format!(" --rate {rate}"));
-        let asked = outcome.command.replace(&rate, "");
+        let asked = command_at(&outcome.value, None);
         let paper = outcome.value["paper"].as_str().unwrap_or_default().to_string();
         let form = if outcome.value["quick"] == true { "short" } else { "full" };
         let sum = sums.entry([paper, arm(&outcome.value).to_string(), form.to_string()]).or_default();

@@ -187,10 +187,8 @@ struct Asqm {
     /// and for the sweeps.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
-    /// With real TCP, how many runs are made at a time, otherwise 1; each has network namespaces of its own,
-    /// and they share the processors.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    jobs: Option<u32>,
+    #[command(flatten)]
+    jobs: Jobs,
     /// Directory for the results.
     #[arg(long, value_name = "DIR", default_value = OUT)]
     out: PathBuf,
@@ -213,10 +211,8 @@ struct Vaqm {
     /// form and in network namespaces.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
-    /// With real TCP, how many runs are made at a time, otherwise 1; each has network namespaces of its own,
-    /// and they share the processors.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    jobs: Option<u32>,
+    #[command(flatten)]
+    jobs: Jobs,
     /// Directory for the results.
     #[arg(long, value_name = "DIR", default_value = OUT)]
     out: PathBuf,
@@ -234,13 +230,24 @@ fn choice<T: Sync>(choices: &'static [Choice<T>]) -> impl TypedValueParser<Value
         .map(|name| by_name(choices, &name).expect("only names of choices are possible"))
 }
 
-/// Runs that are made at a time.
-fn at_a_time(jobs: Option<u32>, arm: Arm) -> Result<u32, Failure> {
-    match (jobs, arm) {
-        (Some(_), Arm::Sim) => {
-            Err(Failure::Input("--jobs: the simulator takes all processors by itself; leave it out".into()))
+// A comment of its own would stand in the help instead of that of the paper.
+#[derive(clap::Args)]
+struct Jobs {
+    /// With real TCP, how many runs are made at a time, otherwise 1; each has network namespaces of its own,
+    /// and they share the processors.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    jobs: Option<u32>,
+}
+
+impl Jobs {
+    /// How many runs are made at a time in this arm.
+    fn of(self, arm: Arm) -> Result<u32, Failure> {
+        match (self.jobs, arm) {
+            (Some(_), Arm::Sim) => Err(Failure::Input(
+                "--jobs: the simulator takes all processors by itself; leave it out".into(),
+            )),
+            (jobs, _) => Ok(jobs.unwrap_or(1)),
         }
-        (jobs, _) => Ok(jobs.unwrap_or(1)),
     }
 }
 
@@ -268,14 +275,14 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             avq::reproduce(&avq::Arguments { experiment, arm, quick, seeds, timers, witness, out }, output)
         }
         Paper::Asqm(Asqm { figure, arm, quick, borrow, machines, seeds, jobs, out }) => {
-            let (arm, jobs) = (arm.value, at_a_time(jobs, arm.value)?);
+            let (arm, jobs) = (arm.value, jobs.of(arm.value)?);
             asqm::reproduce(
                 &asqm::Arguments { figure, arm, quick, borrow, machines, seeds, jobs, out },
                 output,
             )
         }
         Paper::Vaqm(Vaqm { arm, quick, seeds, jobs, out }) => {
-            let (arm, jobs) = (arm.value, at_a_time(jobs, arm.value)?);
+            let (arm, jobs) = (arm.value, jobs.of(arm.value)?);
             vaqm::reproduce(&vaqm::Arguments { arm, quick, seeds, jobs, out }, output)
         }
     };
