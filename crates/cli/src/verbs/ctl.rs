@@ -28,7 +28,7 @@ use weir_report::table;
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Only the links with this port, process number or socket. Can be repeated; by default all that run, and
-    /// for changes the only one that runs.
+    /// for changes the only one that runs. A port that several programs have is not changed.
     #[arg(long, value_name = "PORT|PID|SOCKET", global = true)]
     link: Vec<String>,
     /// Change all links that run.
@@ -258,13 +258,26 @@ fn chosen(named: &[String], all: bool) -> Result<Vec<Running>, Failure> {
     if let Some(failure) = silent.into_iter().next() {
         return Err(failure);
     }
+    let listed = |links: &[&Running]| {
+        let title = |one: &&Running| format!("{} (pid {})", one.status.title, one.status.pid);
+        links.iter().map(title).collect::<Vec<_>>().join(", ")
+    };
     if found.len() > 1 && named.is_empty() && !all {
-        let titles: Vec<String> =
-            found.iter().map(|one| format!("{} (pid {})", one.status.title, one.status.pid)).collect();
+        let links: Vec<&Running> = found.iter().collect();
         return Err(Failure::Input(format!(
             "several links run: {}. Remedy: name those to change with `--link`, or all with `--all`",
-            titles.join(", ")
+            listed(&links)
         )));
+    }
+    for name in named {
+        let links: Vec<&Running> = found.iter().filter(|one| one.is_called(name)).collect();
+        if links.iter().any(|one| one.status.pid != links[0].status.pid) {
+            return Err(Failure::Input(format!(
+                "`{name}` is in several programs, such as in several network namespaces: {}. Remedy: name those to change \
+                 by process number or socket",
+                listed(&links)
+            )));
+        }
     }
     Ok(found)
 }

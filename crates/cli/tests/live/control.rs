@@ -51,6 +51,26 @@ fn rate(weir: &Weir) -> f64 {
 }
 
 #[test]
+fn a_port_that_several_programs_have_is_not_changed() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let testbeds = [testbed(), testbed()];
+    let config = format!("{}[a_to_b]\nrate = \"50Mbit/s\"\naqm = {{ name = \"codel\" }}\n", ports("auto"));
+    let both = testbeds.each_ref().map(|testbed| Weir::start(testbed.bottleneck(), &config));
+    for words in [&["set", "a_to_b.rate=9Mbit/s"][..], &["policy", "target_max=9ms"], &["reload"], &["drain"]]
+    {
+        let (code, told) = ctl_of("a", words);
+        let error = told["error"].as_str().unwrap();
+        assert!(code == 2 && error.contains("`a` is in several programs"), "{told}");
+        for weir in &both {
+            assert!(error.contains(&format!("a <-> b (pid {})", weir.child.pid())), "{error}");
+        }
+    }
+    let (code, told) = ctl(&both[0], &["set", "a_to_b.rate=9Mbit/s"]);
+    assert_eq!(code, 0, "{told}");
+    assert_eq!(both.each_ref().map(rate), [9e6, 50e6]);
+}
+
+#[test]
 fn changes_are_put_into_force_or_refused_with_key_and_remedy_and_logged_with_who() {
     let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
