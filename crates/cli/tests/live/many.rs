@@ -2,14 +2,14 @@
 //!
 //! These tests need root; without it they say so and pass.
 
-use crate::common::{self, *};
+use crate::common::*;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
@@ -18,20 +18,26 @@ use weir_lab::{NsChild, SpawnOptions, Testbed, in_netns, spawn_in};
 
 const METRICS: &str = "127.0.0.1:9461";
 
-/// Pairs of ports in the bottleneck, each between two end hosts of its own.
+/// Pairs of ports in the bottleneck, each between two end hosts of its own. No other test of this file, which
+/// may run beside, has ports of these names: `weir ctl` knows links by them, whatever their namespace.
 struct Pairs {
     testbed: Testbed,
     count: usize,
     folder: Folder,
+    mark: char,
 }
 
 impl Pairs {
     fn new(count: usize) -> Pairs {
-        let testbed = testbed();
+        static COUNT: AtomicU8 = AtomicU8::new(0);
+        // Short, as a live view has little room.
+        let mark = char::from(b'c' + COUNT.fetch_add(1, Ordering::Relaxed));
+        let pairs = Pairs { testbed: testbed(), count, folder: Folder::new(), mark };
+        let testbed = &pairs.testbed;
         let hosts = [("a", "s", testbed.sender(), 1), ("b", "r", testbed.receiver(), 2)];
         for number in 0..count {
             for (port, end, host, last) in hosts {
-                let (port, end) = (format!("{port}{number}"), format!("{end}{number}"));
+                let (port, end) = (pairs.port(port, number), format!("{end}{number}"));
                 let add = ["link", "add", &port, "type", "veth", "peer", "name", &end, "netns", host];
                 exec(testbed.bottleneck(), "ip", &add);
                 exec(testbed.bottleneck(), "ip", &["link", "set", &port, "up"]);
@@ -40,11 +46,39 @@ impl Pairs {
                 exec(host, "ip", &["link", "set", &end, "up"]);
             }
         }
-        Pairs { testbed, count, folder: Folder::new() }
+        pairs
+    }
+
+    /// The name of a port.
+    fn port(&self, side: &str, number: usize) -> String {
+        format!("{side}{}{number}", self.mark)
+    }
+
+    /// The name of a link.
+    fn title(&self, number: usize) -> String {
+        format!("{} <-> {}", self.port("a", number), self.port("b", number))
+    }
+
+    /// Waits until packets of these links are told: one address tells of all, and of each as it was a moment
+    /// ago.
+    fn are_told_by_metrics(&self, numbers: &[usize]) {
+        for title in numbers.iter().map(|number| self.title(*number)) {
+            let sample =
+                format!("weir_link_delivered_packets_total{{link=\"{title}\",direction=\"a_to_b\"}} ");
+            until(&format!("metrics tell packets of {title}"), || {
+                let metrics = self.metrics();
+                let line = metrics.lines().find_map(|line| line.strip_prefix(&sample));
+                line.is_some_and(|count| count.parse::<u64>().unwrap() > 0)
+            });
+        }
+    }
+
+    fn metrics(&self) -> String {
+        in_netns(self.testbed.bottleneck(), || http(METRICS, "/metrics")).unwrap()
     }
 
     fn states(&self) -> Vec<String> {
-        let ports = (0..self.count).flat_map(|number| [format!("a{number}"), format!("b{number}")]);
+        let ports = (0..self.count).flat_map(|number| ["a", "b"].map(|side| self.port(side, number)));
         ports.map(|port| state(self.testbed.bottleneck(), &port)).collect()
     }
 
@@ -53,8 +87,9 @@ impl Pairs {
     }
 
     fn write(&self, number: usize, rate: &str) {
+        let [a, b] = ["a", "b"].map(|side| self.port(side, number));
         let text = format!(
-            "[ports]\na = \"a{number}\"\nb = \"b{number}\"\n[run]\nmetrics = \"{METRICS}\"\n\
+            "[ports]\na = \"{a}\"\nb = \"{b}\"\n[run]\nmetrics = \"{METRICS}\"\n\
              [a_to_b]\nrate = \"{rate}\"\naqm = {{ name = \"gsp\" }}\npolicy = {{ target_max = \"30ms\" }}\n"
         );
         fs::write(self.file(number), text).unwrap();
@@ -94,10 +129,6 @@ impl Many {
         self
     }
 
-    fn ctl(&self, link: &str, words: &[&str]) -> (i32, serde_json::Value) {
-        common::ctl_of(link, words)
-    }
-
     /// Titles of the links that answer under the number of this process.
     fn titles(&self) -> Vec<String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
@@ -106,11 +137,6 @@ impl Many {
         let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let links = told["links"].as_array().cloned().unwrap_or_default();
         links.iter().map(|link| link["title"].as_str().unwrap().to_string()).collect()
-    }
-
-    fn rate(&self, number: usize) -> f64 {
-        let (_, told) = self.ctl(&format!("a{number}"), &["status"]);
-        told["links"][0]["directions"][0]["rate_bps"].as_f64().unwrap_or(0.0)
     }
 
     fn ended(mut self) -> (Option<i32>, serde_json::Value, String) {
@@ -191,56 +217,53 @@ fn eight_links_on_one_loop_fail_change_and_end_each_by_itself() {
     let before = pairs.states();
     let all: Vec<usize> = (0..8).collect();
     let weir = pairs.start(&all, &[]).opened(8);
-    let expected: Vec<String> = (0..8).map(|number| format!("a{number} <-> b{number}")).collect();
+    let expected: Vec<String> = (0..8).map(|number| pairs.title(number)).collect();
     assert_eq!(weir.titles(), expected, "{}", weir.errors());
     assert_eq!(loops(weir.child.pid()), 1);
     let load = Load::begin(&pairs);
     load.passes("through one loop", &all);
-    // One address tells of all, by link, and of each as it was a moment ago.
-    for title in &expected {
-        let sample = format!("weir_link_delivered_packets_total{{link=\"{title}\",direction=\"a_to_b\"}} ");
-        until(&format!("metrics tell packets of {title}"), || {
-            let metrics = in_netns(pairs.testbed.bottleneck(), || http(METRICS, "/metrics")).unwrap();
-            let line = metrics.lines().find_map(|line| line.strip_prefix(&sample));
-            line.is_some_and(|count| count.parse::<u64>().unwrap() > 0)
-        });
-    }
+    pairs.are_told_by_metrics(&all);
     // A configuration that is refused, and one that is taken.
     pairs.write(5, "9Mbit/s");
     pairs.write(6, "nothing");
-    let (code, told) = weir.ctl("a6", &["reload"]);
+    let (code, told) = ctl_of(&pairs.port("a", 6), &["reload"]);
     let refused = &told["links"][0]["refused"]["problems"][0];
     assert_eq!((code, refused["line"].as_u64()), (1, Some(7)), "{told}");
-    let (code, told) = weir.ctl("b5", &["reload"]);
+    let (code, told) = ctl_of(&pairs.port("b", 5), &["reload"]);
     assert_eq!(code, 0, "{told}");
-    let rates: Vec<f64> = all.iter().map(|number| weir.rate(*number)).collect();
-    assert_eq!(rates, [8e6, 8e6, 8e6, 8e6, 8e6, 9e6, 8e6, 8e6]);
+    let rate = |number: &usize| {
+        let (_, told) = ctl_of(&pairs.port("a", *number), &["status"]);
+        told["links"][0]["directions"][0]["rate_bps"].as_f64()
+    };
+    let rates: Vec<_> = all.iter().map(rate).collect();
+    assert_eq!(rates, [8e6, 8e6, 8e6, 8e6, 8e6, 9e6, 8e6, 8e6].map(Some));
     load.passes("after a change", &all);
     // How the loop waits, which all links share, is not changed unseen by the file of one.
     let calm = fs::read_to_string(pairs.file(5)).unwrap();
     fs::write(pairs.file(5), format!("{calm}[host]\npoll = \"busy\"\n")).unwrap();
-    let (code, told) = weir.ctl("a5", &["reload"]);
+    let (code, told) = ctl_of(&pairs.port("a", 5), &["reload"]);
     let refused = &told["links"][0]["refused"]["problems"][0];
     assert_eq!((code, refused["key"].as_str()), (1, Some("host.poll")), "{told}");
     assert!(refused["remedy"].as_str().unwrap().contains("--takeover"), "{told}");
     fs::write(pairs.file(5), calm).unwrap();
     // A port vanishes.
-    exec(pairs.testbed.bottleneck(), "ip", &["link", "delete", "a3"]);
+    let third = pairs.port("a", 3);
+    exec(pairs.testbed.bottleneck(), "ip", &["link", "delete", &third]);
     until("the link without a port is gone", || weir.titles().len() == 7);
     let left = [0, 1, 2, 4, 5, 6, 7];
     load.passes("after a port vanished", &left);
-    let failed = "a3 <-> b3: failed: interface `a3` vanished";
+    let failed = format!("{}: failed: interface `{third}` vanished", pairs.title(3));
     // Another thread than that of the socket says so.
-    until(failed, || weir.errors().contains(failed));
+    until(&failed, || weir.errors().contains(&failed));
     // One ends, and the kernel forwards there.
-    let (code, told) = weir.ctl("a7", &["drain"]);
+    let (code, told) = ctl_of(&pairs.port("a", 7), &["drain"]);
     assert_eq!(code, 0, "{told}");
     until("the drained link is gone", || weir.titles().len() == 6);
     load.passes("after one was drained", &left);
     until("the metrics tell no more of the drained link", || {
-        let metrics = in_netns(pairs.testbed.bottleneck(), || http(METRICS, "/metrics")).unwrap();
-        assert!(metrics.contains("a3 <-> b3"), "{metrics}");
-        !metrics.contains("a7 <-> b7")
+        let metrics = pairs.metrics();
+        assert!(metrics.contains(&pairs.title(3)), "{metrics}");
+        !metrics.contains(&pairs.title(7))
     });
     // Another process takes one of them.
     let other =
@@ -261,6 +284,8 @@ fn eight_links_on_one_loop_fail_change_and_end_each_by_itself() {
     let weir = pairs.start(&left, &["--loops", "3"]).opened(7);
     assert_eq!(loops(weir.child.pid()), 3);
     load.passes("after a new start", &left);
+    // What the kernel forwarded before may still be read by the receivers.
+    pairs.are_told_by_metrics(&left);
     let mut weir = weir;
     weir.child.signal(libc::SIGINT).unwrap();
     let (code, told, errors) = weir.ended();
@@ -274,7 +299,7 @@ fn eight_links_on_one_loop_fail_change_and_end_each_by_itself() {
         let of_three = |at: &usize| at / 2 != 3;
         (0..states.len()).filter(of_three).map(|at| states[at].clone()).collect()
     };
-    exec(pairs.testbed.bottleneck(), "ip", &["link", "add", "a3", "type", "veth", "peer", "name", "gone"]);
+    exec(pairs.testbed.bottleneck(), "ip", &["link", "add", &third, "type", "veth", "peer", "name", "gone"]);
     assert_eq!(survivors(pairs.states()), survivors(before));
 }
 
@@ -288,11 +313,15 @@ fn links_that_cannot_start_leave_the_others_alone_and_files_in_each_others_way_a
     let (code, told, errors) = weir.ended();
     assert_eq!((code, opened(&errors)), (Some(1), 2), "{errors}");
     let runs = told["runs"].as_array().unwrap();
-    assert!(runs[0]["error"].as_str().unwrap().contains("no interface `a2`"), "{told}");
+    assert!(
+        runs[0]["error"].as_str().unwrap().contains(&format!("no interface `{}`", pairs.port("a", 2))),
+        "{told}"
+    );
     assert!(runs[1]["error"].is_null() && runs[2]["summary"]["links"].is_array(), "{told}");
-    assert!(errors.contains("a2 <-> b2: failed: there is no interface"), "{errors}");
+    let failed = format!("{}: failed: there is no interface", pairs.title(2));
+    assert!(errors.contains(&failed), "{errors}");
     // What is wrong with one file is told before anything is touched.
-    let same = fs::read_to_string(pairs.file(1)).unwrap().replace("\"b1\"", "\"a0\"");
+    let same = fs::read_to_string(pairs.file(1)).unwrap().replace(&pairs.port("b", 1), &pairs.port("a", 0));
     fs::write(pairs.file(1), same).unwrap();
     let (code, told, _) = pairs.start(&[0, 1], &[]).ended();
     let error = told["error"].as_str().unwrap();
@@ -341,15 +370,16 @@ fn several_links_have_a_live_view_together() {
             sleep(Duration::from_millis(10));
         }
     };
-    shows_all(&["> a0 <-> b0", "\n  a1 <-> b1", "another link (1 of 2)"]);
+    let [first, second] = [0, 1].map(|number| pairs.title(number));
+    shows_all(&[&format!("> {first}"), &format!("\n  {second}"), "another link (1 of 2)"]);
     let load = Load::begin(&pairs);
     shows_all(&["set point"]);
     keys.write_all(b"\x1b[B").unwrap();
-    shows_all(&["  a0 <-> b0", "\n> a1 <-> b1", "another link (2 of 2)"]);
+    shows_all(&[&format!("  {first}"), &format!("\n> {second}"), "another link (2 of 2)"]);
     // One that ends leaves the screen to the others.
-    let (code, told) = common::ctl_of("a0", &["drain"]);
+    let (code, told) = ctl_of(&pairs.port("a", 0), &["drain"]);
     assert_eq!(code, 0, "{told}");
-    shows_all(&["  ended\n> a1 <-> b1"]);
+    shows_all(&[&format!("  ended\n> {second}")]);
     drop(load);
     keys.write_all(b"q").unwrap();
     shows_all(&["status=0"]);
@@ -359,20 +389,21 @@ fn several_links_have_a_live_view_together() {
     // What was said meanwhile, and the results of both, stand below the screen.
     let (seen, _) = &*seen.lock().unwrap();
     let (_, after) = seen.rsplit_once("\x1b[?1049l").unwrap();
-    assert!(after.contains("a0 <-> b0: drain by"), "{after}");
-    assert!(after.contains("a1 <-> b1") && seen.matches("\x1b[?1049h").count() == 1, "{after}");
+    assert!(after.contains(&format!("{first}: drain by")), "{after}");
+    assert!(after.contains(&second) && seen.matches("\x1b[?1049h").count() == 1, "{after}");
 }
 
 /// Two links of a process on one loop, without a program around it.
 fn together(pairs: &Pairs) -> (Vec<Handle>, Vec<Ended>, Vec<Arc<AtomicBool>>, JoinHandle<()>) {
     let (opened, opening) = mpsc::channel();
     let namespace = pairs.testbed.bottleneck().to_string();
+    let ports = [0, 1].map(|number| ["a", "b"].map(|side| pairs.port(side, number)));
     let thread = std::thread::spawn(move || {
         let direction = |name| DirectionSetup::new(name, weir_config::Channel::unshaped());
-        let open = |[a, b]: [&str; 2]| {
-            Loop::open(Setup::in_namespace([a, b], [direction("there"), direction("back")])).unwrap()
+        let open = |[a, b]: [String; 2]| {
+            Loop::open(Setup::in_namespace([&a, &b], [direction("there"), direction("back")])).unwrap()
         };
-        let links = in_netns(&namespace, || [["a0", "b0"], ["a1", "b1"]].map(open)).unwrap();
+        let links = in_netns(&namespace, || ports.map(open)).unwrap();
         let stops: Vec<Arc<AtomicBool>> = vec![Arc::default(), Arc::default()];
         let (loops, handles): (Vec<Loop>, Vec<Handle>) = links.into_iter().unzip();
         let (shared, ends) = SharedLoop::new(loops.into_iter().zip(stops.clone()));
