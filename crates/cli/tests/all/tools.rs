@@ -133,13 +133,16 @@ fn the_clients_of_make_interop_run_in_the_python_that_was_found() {
 }
 
 #[test]
-fn a_test_that_was_skipped_is_not_counted_as_passed() {
+fn a_test_that_was_skipped_is_not_counted_as_passed_and_one_that_failed_is_told_with_the_reason() {
     let said = "     Running tests/run.rs (target/debug/deps/run-1)\n\
          SKIPPED: rates: undecided, 4.5 % of the time taken away\n\
          SKIPPED: rates: undecided, in another mode\n\
          test rates ... ok\n\
          test ends ... ok\n\
          SKIPPED: both: the first half\n\
+         thread 'both' (7) panicked at tests/run.rs:9:5:\n\
+         left: 1\nright: 2\n\
+         stack backtrace:\n   0: main\n\
          test both ... FAILED\n\
          failures:\n    both\n\n\
          test result: FAILED. 2 passed; 1 failed; 3 ignored; 0 measured; 0 filtered out; finished in 1.00s\n\
@@ -149,5 +152,6 @@ fn a_test_that_was_skipped_is_not_counted_as_passed() {
     let mut child = command.arg("--count").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(text(&output.stdout), "1 passed, 1 failed, 5 skipped");
+    let failed = "FAILED: both: panicked at tests/run.rs:9:5: | left: 1 | right: 2";
+    assert_eq!(text(&output.stdout), format!("{failed}\n1 passed, 1 failed, 5 skipped"));
 }
