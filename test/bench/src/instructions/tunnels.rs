@@ -26,7 +26,8 @@ use weir_wire::{ethernet, gtpu, ipv4, udp};
 pub const DEMANDED: f64 = 400.0;
 
 /// Most instructions of one packet that a build such as this one takes, also where that is more than what is
-/// demanded.
+/// demanded. Of development builds the incremental one, which divides crates into more parts, takes up to a
+/// tenth more than the other.
 pub fn ceiling(way: Way) -> f64 {
     let (release, dev) = match way {
         Way::Up(Case::Free) => (DEMANDED, 1180.0),
@@ -35,8 +36,8 @@ pub fn ceiling(way: Way) -> f64 {
         Way::Down(Case::Rate) => (DEMANDED, 1465.0),
         Way::Up(Case::Learning) => (1150.0, 2350.0),
         Way::Down(Case::Learning) => (1250.0, 2820.0),
-        Way::Up(Case::Waiting) => (1800.0, 3400.0),
-        Way::Down(Case::Waiting) => (1800.0, 3540.0),
+        Way::Up(Case::Waiting) => (1800.0, 3640.0),
+        Way::Down(Case::Waiting) => (1800.0, 3780.0),
         Way::Plain => (DEMANDED, 1100.0),
     };
     if cfg!(debug_assertions) { dev } else { release }
