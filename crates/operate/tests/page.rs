@@ -24,6 +24,8 @@ struct Program {
     /// Who changed something.
     who: Arc<Mutex<Vec<Who>>>,
     end: Arc<AtomicBool>,
+    /// Whether it tells how its directions stand, which a program does from its first sample on.
+    tells: Arc<AtomicBool>,
 }
 
 fn status(pid: u32, t_s: f64, policy: &PolicyStatus) -> Status {
@@ -137,7 +139,7 @@ fn carry_out(command: &Command, policy: &Mutex<PolicyStatus>) -> Result<Applied,
     Ok(Applied { changed, at_s: (!dry_run).then_some(12.5), notes: Vec::new() })
 }
 
-fn start(pid: u32, token: Token) -> Program {
+fn start(pid: u32, token: Token, tells: bool) -> Program {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let board = Board::default();
@@ -150,8 +152,17 @@ fn start(pid: u32, token: Token) -> Program {
     };
     let policy = Arc::new(Mutex::new(policy));
     let (who, end) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+    let tells = Arc::new(AtomicBool::new(tells));
     let sockets = Sockets { page: Some((listener, token.clone())), ..Sockets::default() };
-    board.publish(status(pid, 0.0, &policy.lock().unwrap()));
+    let told = tells.clone();
+    let stands = move |t_s: f64, policy: &Mutex<PolicyStatus>| {
+        let mut status = status(pid, t_s, &policy.lock().unwrap());
+        if !told.load(Ordering::Relaxed) {
+            status.directions.clear();
+        }
+        status
+    };
+    board.publish(stands(0.0, &policy));
     // One that is not among those with the highest rates, and one that sends nothing.
     let quiet = UserStatus { name: "quiet miller".into(), outcome: Some(0.5), ..UserStatus::default() };
     let mut users = status(pid, 0.0, &policy.lock().unwrap()).directions[1].users.clone().unwrap().users;
@@ -173,10 +184,10 @@ fn start(pid: u32, token: Token) -> Program {
                 let answer = carry_out(&order.command, &in_force);
                 order.answer(answer);
             }
-            board.publish(status(pid, begun.elapsed().as_secs_f64() * 10.0, &in_force.lock().unwrap()));
+            board.publish(stands(begun.elapsed().as_secs_f64() * 10.0, &in_force));
         }
     });
-    Program { address, token, policy, who, end }
+    Program { address, token, policy, who, end, tells }
 }
 
 /// A way to a program that can be cut and lead to another one.
@@ -236,7 +247,7 @@ fn a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_tok
              installed"
         );
     };
-    let first = start(4711, Token::new().unwrap());
+    let first = start(4711, Token::new().unwrap(), true);
     let way = way(first.address);
     let url = format!("http://{}/", way.address);
     let mut page = Browser::open(&chromium, &url, |_| {});
@@ -349,15 +360,20 @@ fn a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_tok
     let drawn = "document.querySelectorAll('#phase circle').length";
     let before = page.value(drawn).as_u64();
     assert!(before > Some(3));
-    let second = start(4712, first.token.clone());
+    let second = start(4712, first.token.clone(), false);
     way.lead(None);
     page.until("document.getElementById('link').dataset.state === 'lost'");
     first.end.store(true, Ordering::Relaxed);
     way.lead(Some(second.address));
     page.until("document.getElementById('link').dataset.state === 'live' && document.getElementById('about').innerText.includes('4712')");
-    assert!(page.value(drawn).as_u64() > before);
     page.until("document.getElementById('answer').innerText.includes('started anew')");
     page.fill("target_max", "25");
+    page.click("apply");
+    page.until("document.getElementById('answer').innerText.includes('not told yet')");
+    page.click("compute");
+    page.until("document.getElementById('forecast').innerText.includes('not told yet')");
+    second.tells.store(true, Ordering::Relaxed);
+    page.until(&format!("{drawn} > {}", before.unwrap()));
     page.click("apply");
     page.until("document.getElementById('answer').innerText.startsWith('In force since')");
     assert_eq!(second.policy.lock().unwrap().target_max_ms, 25.0);

@@ -526,8 +526,11 @@ function form(d) {
   $("rate").disabled = !d.rate_key;
 }
 
-function wanted() {
-  const d = state.status.directions[index()], values = {};
+// Right after its start a program has told nothing of its queues.
+const NOT_TOLD = "The program has not told yet how its queues stand. Try again in a moment.";
+
+function wanted(d) {
+  const values = {};
   for (const [id, value, text, key] of FIELDS) {
     const typed = $(id).value.trim().replace(",", ".");
     if ($(id).disabled || typed === shownValue(value(d.policy, d))) continue;
@@ -544,8 +547,9 @@ function say(text, kind) {
 }
 
 async function ask(dryRun) {
-  if (!state.status) return;
-  const values = wanted();
+  const d = state.status && state.status.directions[index()];
+  if (!d) return say(NOT_TOLD, "bad");
+  const values = wanted(d);
   if (Object.keys(values).length === 0) return say("Nothing is to be changed: this is in force.", "");
   const buttons = [$("apply"), $("check")];
   buttons.forEach((b) => { b.disabled = true; });
@@ -588,8 +592,9 @@ function tell(text, kind) {
 }
 
 async function compute() {
-  if (!state.status) return;
-  const d = state.status.directions[index()], typed = (id) => $(id).value.trim().replace(",", ".");
+  const d = state.status && state.status.directions[index()];
+  if (!d) return tell(NOT_TOLD, "bad");
+  const typed = (id) => $(id).value.trim().replace(",", ".");
   const values = {}, p = d.policy;
   const put = (id, key, unit, now) => {
     const text = typed(id);
