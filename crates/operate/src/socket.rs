@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 pub const FOLDER: &str = "/run/weir";
 const PREFIX: &str = "control-";
 const SUFFIX: &str = ".sock";
+/// The end of the name of one that nobody may ask yet.
+const UNBORN: &str = "new";
 
 /// A socket in the file system; its name goes when it is dropped.
 #[derive(Debug)]
@@ -28,8 +30,17 @@ impl ControlSocket {
         let path = folder.join(format!("{PREFIX}{}{number}{SUFFIX}", std::process::id()));
         // An earlier process of the same number is gone.
         let _ = fs::remove_file(&path);
-        let listener = UnixListener::bind(&path)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        // Between its two steps, to bind and to listen, it seems to be one that nobody listens behind: until
+        // then it has a name that nobody looks for.
+        let unborn = path.with_extension(UNBORN);
+        let _ = fs::remove_file(&unborn);
+        let listener = UnixListener::bind(&unborn)?;
+        let named = fs::set_permissions(&unborn, fs::Permissions::from_mode(0o600))
+            .and_then(|()| fs::rename(&unborn, &path));
+        if let Err(error) = named {
+            let _ = fs::remove_file(&unborn);
+            return Err(error);
+        }
         Ok(ControlSocket { path, listener: Some(listener) })
     }
 
@@ -85,6 +96,7 @@ fn numbers(text: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn sockets_are_their_owners_and_dead_ones_go() {
@@ -105,5 +117,24 @@ mod tests {
         drop((socket, third, tenth));
         assert_eq!(running(folder.path()).unwrap(), [] as [PathBuf; 0]);
         assert!(folder.path().join("12-34.json").exists());
+    }
+
+    #[test]
+    fn nobody_who_looks_takes_away_what_is_about_to_listen() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, done) = (folder.path().to_path_buf(), std::sync::Arc::new(AtomicBool::new(false)));
+        let is_done = done.clone();
+        let looking = std::thread::spawn(move || {
+            while !is_done.load(Ordering::Relaxed) {
+                running(&path).unwrap();
+            }
+        });
+        for _ in 0..2000 {
+            let socket = ControlSocket::bind(folder.path(), 0).unwrap();
+            assert!(UnixStream::connect(socket.path()).is_ok());
+        }
+        done.store(true, Ordering::Relaxed);
+        looking.join().unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
