@@ -65,26 +65,32 @@ impl Token {
     /// That of a folder, which is made with the first: its owner alone may read it.
     pub fn of(folder: &Path) -> io::Result<Token> {
         let path = folder.join(TOKEN_FILE);
-        let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        match file {
-            Ok(mut file) => {
-                let token = Token::new()?;
-                file.write_all(token.0.as_bytes())?;
-                Ok(token)
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let text = std::fs::read_to_string(&path)?;
-                let is_whole = text.len() == 2 * TOKEN_BYTES && text.bytes().all(|c| c.is_ascii_hexdigit());
-                let is_private = std::fs::metadata(&path)?.permissions().mode() & 0o077 == 0;
-                if !is_whole || !is_private {
-                    let why =
-                        format!("{} is no token, or others may read it. Remedy: remove it", path.display());
-                    return Err(io::Error::other(why));
-                }
-                Ok(Token(text))
-            }
+        match Token::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            known => return known,
+        }
+        let token = Token::new()?;
+        // It gets its name when it is whole: another program may start now, too.
+        let unnamed = folder.join(format!("{TOKEN_FILE}.{}", &token.0[..16]));
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unnamed)?;
+        let named = file.write_all(token.0.as_bytes()).and_then(|()| std::fs::hard_link(&unnamed, &path));
+        let _ = std::fs::remove_file(&unnamed);
+        match named {
+            Ok(()) => Ok(token),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Token::read(&path),
             Err(error) => Err(error),
         }
+    }
+
+    fn read(path: &Path) -> io::Result<Token> {
+        let text = std::fs::read_to_string(path)?;
+        let is_whole = text.len() == 2 * TOKEN_BYTES && text.bytes().all(|c| c.is_ascii_hexdigit());
+        let is_private = std::fs::metadata(path)?.permissions().mode() & 0o077 == 0;
+        if !is_whole || !is_private {
+            let why = format!("{} is no token, or others may read it. Remedy: remove it", path.display());
+            return Err(io::Error::other(why));
+        }
+        Ok(Token(text))
     }
 
     /// One that nobody can guess.
@@ -217,10 +223,20 @@ impl Viewed {
 
     /// Writes a status twice a second, if somebody looks, and keeps a few numbers of each.
     pub(crate) async fn feed(self) {
+        let mut names = Vec::new();
         loop {
             tokio::time::sleep(PERIOD).await;
             let status = self.board.status();
+            let told: Vec<String> = status.directions.iter().map(|d| d.name.clone()).collect();
+            // Points have their directions by number.
+            let are_others = !told.is_empty() && told != names;
+            if are_others {
+                names = told;
+            }
             HISTORY.with_borrow_mut(|history| {
+                if are_others {
+                    history.clear();
+                }
                 history.push_back(point(&status));
                 if history.len() > HISTORY_MAX {
                     history.pop_front();

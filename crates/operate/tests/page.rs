@@ -309,6 +309,22 @@ fn a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_tok
     page.until("document.getElementById('answer').innerText.includes('Remedy: name 10 s at most')");
     page.click("undo");
 
+    // What changes elsewhere while somebody types is shown, and not changed back.
+    page.fill("target_max", "22");
+    first.policy.lock().unwrap().utilization_low = 0.5;
+    page.until("document.getElementById('utilization_low').value === '50'");
+    page.click("check");
+    page.until("document.getElementById('answer').innerText.startsWith('This would change')");
+    let answer = page.text("answer");
+    assert!(answer.contains("target_max") && !answer.contains("utilization_low"), "{answer}");
+    first.policy.lock().unwrap().utilization_low = 0.97;
+    page.click("undo");
+    // The address with the token, given to the page that is open.
+    page.fill("token", "");
+    page.value(&format!("location.hash = 'token={}'", first.token.text()));
+    page.until(&format!("document.getElementById('token').value === '{}'", first.token.text()));
+    assert_eq!(page.value("location.hash"), "");
+
     // What if: drawn beside what is measured, and nothing is put into force.
     assert_eq!(page.value("document.querySelectorAll('svg .guess').length"), 0);
     page.click("compute");
@@ -332,7 +348,9 @@ fn a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_tok
     page.press("2");
     page.until("document.querySelector('[role=tab][aria-selected=true]').innerText === 'b_to_a'");
     assert_eq!(page.value("document.querySelectorAll('svg .guess').length"), 0, "of another direction");
-    assert_eq!(page.value("document.getElementById('policy').hidden"), true);
+    let is_seen = |id: &str| format!("document.getElementById('{id}').getClientRects().length > 0");
+    assert_eq!(page.value(&is_seen("policy")), false);
+    assert_eq!(page.value(&is_seen("token")), true, "what-if takes it, too");
     page.press("1");
     page.press("w");
     assert_eq!(page.value("document.activeElement.id"), "if_flows");
@@ -372,6 +390,7 @@ fn a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_tok
     page.until("document.getElementById('answer').innerText.includes('not told yet')");
     page.click("compute");
     page.until("document.getElementById('forecast').innerText.includes('not told yet')");
+    assert_eq!(page.value("document.querySelectorAll('.tile').length"), 0, "of the program before");
     second.tells.store(true, Ordering::Relaxed);
     page.until(&format!("{drawn} > {}", before.unwrap()));
     page.click("apply");

@@ -172,11 +172,11 @@ fn a_browser_follows_a_run_under_load_changes_its_policy_and_survives_its_restar
     let number = weir.child.pid();
     page.until(&format!("document.getElementById('link').dataset.state === 'live' && document.getElementById('about').innerText.includes('{number}')"));
     page.until("document.getElementById('answer').innerText.includes('started anew')");
-    assert!(page.value("document.querySelectorAll('#phase circle').length").as_u64() >= drawn);
-    assert!(in_force().contains("\"target_max_ms\":30.0"), "what was changed live ended with the run");
+    page.until(&format!("document.querySelectorAll('#phase circle').length >= {}", drawn.unwrap()));
     page.until("document.querySelectorAll('#phase circle').length > 0 && [...document.querySelectorAll('.tile')].some((t) => /delivered\\n[1-9]/.test(t.innerText))");
     // What is drawn may be of the program before, and the new one tells nothing of its queues at first.
     page.until("[...document.querySelectorAll('.tile')].some((t) => t.innerText.includes('to 30.0 ms'))");
+    assert!(in_force().contains("\"target_max_ms\":30.0"), "what was changed live ended with the run");
     apply(&mut page, 15);
     assert!(in_force().contains("\"target_max_ms\":15.0"));
     assert_eq!(page.errors, [] as [String; 0]);

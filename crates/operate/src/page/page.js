@@ -4,15 +4,18 @@
 
 const NUMBERS = ["used", "mean", "max", "set", "bps", "rate", "low", "aim", "least", "most"];
 const KEEP = 600;
+// Directions at most whose points are kept: of many sessions those that are told change all the time.
+const KEPT = 200;
 const SVG = "http://www.w3.org/2000/svg";
 const $ = (id) => document.getElementById(id);
 
 const state = {
   status: null,
-  points: [], // of each direction: the numbers above, and `at` in milliseconds
+  points: new Map(), // of each direction by its name: the numbers above, and `at` in milliseconds
+  past: null, // points of before, by the number of the direction, until names are told
   shown: null, // name of the direction
   sort: { column: 0, down: false },
-  edited: false, // whether somebody types in the form
+  edited: new Set(), // fields of the form that somebody typed in: the others show what is in force
   heard: 0,
   pid: null,
   drawn: "",
@@ -47,36 +50,50 @@ function set(node, text) {
 function take(name, data) {
   state.heard = Date.now();
   if (name === "history") {
-    const past = JSON.parse(data);
-    const seen = state.points.length > 0 && state.points[0].length > 0 ? state.points[0][state.points[0].length - 1].at : 0;
-    for (const row of past) {
-      // After a gap the points of before stay, as far as they are older.
-      if (row[0] > seen) keep(row[0], (d) => row.slice(1 + d * NUMBERS.length, 1 + (d + 1) * NUMBERS.length),
-        Math.floor((row.length - 1) / NUMBERS.length));
-    }
+    state.past = JSON.parse(data);
     return;
   }
   const status = JSON.parse(data);
   const restarted = state.pid !== null && state.pid !== status.pid;
   state.pid = status.pid;
   state.status = status;
-  keep(Date.now(), (d) => {
-    const q = status.directions[d], p = q.policy || {};
-    return [q.utilization, q.delay_mean_ms, q.delay_max_ms, q.setpoint_ms, q.delivered_bps, q.rate_bps,
-      p.utilization_low, p.utilization_target, p.target_min_ms, p.target_max_ms];
-  }, status.directions.length);
-  if (restarted) say("The program was started anew; this is the new one.", "good");
+  remember(status.directions.map((d) => d.name));
+  for (const q of status.directions) {
+    const p = q.policy || {};
+    keep(q.name, Date.now(), [q.utilization, q.delay_mean_ms, q.delay_max_ms, q.setpoint_ms, q.delivered_bps, q.rate_bps,
+      p.utilization_low, p.utilization_target, p.target_min_ms, p.target_max_ms]);
+  }
+  if (restarted) {
+    state.forecast = null;
+    say("The program was started anew; this is the new one.", "good");
+  }
   draw();
 }
 
-function keep(at, numbers, directions) {
-  while (state.points.length < directions) state.points.push([]);
-  for (let d = 0; d < directions; d++) {
-    const point = { at };
-    numbers(d).forEach((value, i) => { point[NUMBERS[i]] = value; });
-    state.points[d].push(point);
-    if (state.points[d].length > KEEP) state.points[d].shift();
+// Points of before, which are of the directions that are told now.
+function remember(names) {
+  if (names.length === 0 || !state.past) return;
+  for (const [d, name] of names.entries()) {
+    const known = state.points.get(name) || [];
+    // After a gap the points of before stay, as far as they are older.
+    const seen = known.length > 0 ? known[known.length - 1].at : 0;
+    for (const row of state.past) {
+      const numbers = row.slice(1 + d * NUMBERS.length, 1 + (d + 1) * NUMBERS.length);
+      if (row[0] > seen && numbers.length > 0) keep(name, row[0], numbers);
+    }
   }
+  state.past = null;
+}
+
+function keep(name, at, numbers) {
+  const points = state.points.get(name) || [], point = { at };
+  numbers.forEach((value, i) => { point[NUMBERS[i]] = value; });
+  points.push(point);
+  if (points.length > KEEP) points.shift();
+  // Last in the map is who was told last.
+  state.points.delete(name);
+  state.points.set(name, points);
+  if (state.points.size > KEPT) state.points.delete(state.points.keys().next().value);
 }
 
 function connection(kind, text) {
@@ -146,12 +163,17 @@ async function reason(answer) {
 
 function index() {
   const names = state.status.directions.map((d) => d.name);
+  // A program that has told nothing yet may have the direction that is shown.
+  if (names.length === 0) return 0;
   let at = names.indexOf(state.shown);
   if (at < 0) {
     // The one that is steered, else the one that is shaped.
     const rank = (d) => (d.policy ? 2 : 0) + (d.rate_bps ? 1 : 0);
     at = state.status.directions.reduce((best, d, i, all) => (rank(d) > rank(all[best]) ? i : best), 0);
-    state.shown = names[at] || null;
+    state.shown = names[at];
+    // What was typed is for the direction that was shown.
+    state.edited.clear();
+    state.supposed = false;
   }
   return at;
 }
@@ -163,8 +185,8 @@ function draw() {
   set($("title"), s.title);
   set($("about"), `weir ${s.verb} ${s.version}, process ${s.pid}, ${s.mode}, for ${span(s.uptime_s)}, ${s.file}${plane(s.user_plane)}`);
   problems(s);
-  if (s.directions.length === 0) return;
-  const at = index(), d = s.directions[at], points = state.points[at] || [];
+  if (s.directions.length === 0) return nothing(s);
+  const at = index(), d = s.directions[at], points = state.points.get(d.name) || [];
   tabs(s, at);
   tiles(s, d);
   charts(d, points);
@@ -172,6 +194,15 @@ function draw() {
   table(s);
   form(d);
   supposition(s, d);
+}
+
+// No number stays that nobody tells any more.
+function nothing(s) {
+  tabs(s, -1);
+  ["tiles", "used", "delay", "phase", "moves"].forEach((id) => $(id).replaceChildren());
+  ["used-text", "delay-text", "phase-text"].forEach((id) => set($(id), "Nothing was told yet."));
+  state.drawn = "";
+  table(s);
 }
 
 // Of a user-plane function: how many sessions there are, and of how many the queues are listed.
@@ -215,7 +246,8 @@ function show(i) {
   const d = state.status && state.status.directions[i];
   if (!d) return;
   state.shown = d.name;
-  state.edited = state.supposed = false;
+  state.edited.clear();
+  state.supposed = false;
   draw();
 }
 
@@ -520,8 +552,8 @@ const shownValue = (v) => (is(v) ? String(+v.toFixed(6)) : "");
 function form(d) {
   $("none").hidden = Boolean(d.policy);
   $("policy").hidden = !d.policy;
-  if (!d.policy || state.edited) return;
-  for (const [id, value] of FIELDS) $(id).value = shownValue(value(d.policy, d));
+  if (!d.policy) return;
+  for (const [id, value] of FIELDS) if (!state.edited.has(id)) $(id).value = shownValue(value(d.policy, d));
   // Where several queues share a policy, a rate is not of all of them.
   $("rate").disabled = !d.rate_key;
 }
@@ -533,7 +565,8 @@ function wanted(d) {
   const values = {};
   for (const [id, value, text, key] of FIELDS) {
     const typed = $(id).value.trim().replace(",", ".");
-    if ($(id).disabled || typed === shownValue(value(d.policy, d))) continue;
+    // What was not typed may have changed elsewhere since it was shown.
+    if (!state.edited.has(id) || $(id).disabled || typed === shownValue(value(d.policy, d))) continue;
     // Units may be typed, too.
     const name = key ? d.policy.key + "." + key : d.rate_key;
     values[name] = /^[0-9.]+$/.test(typed) ? text(typed) : typed;
@@ -549,6 +582,7 @@ function say(text, kind) {
 async function ask(dryRun) {
   const d = state.status && state.status.directions[index()];
   if (!d) return say(NOT_TOLD, "bad");
+  if (!d.policy) return say("This direction has no policy.", "bad");
   const values = wanted(d);
   if (Object.keys(values).length === 0) return say("Nothing is to be changed: this is in force.", "");
   const buttons = [$("apply"), $("check")];
@@ -559,7 +593,8 @@ async function ask(dryRun) {
       method: "PATCH", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify({ set: values, dry_run: dryRun }),
     });
     if (!answer.ok) {
-      say("Refused, nothing was changed. " + (await reason(answer)), "bad");
+      // Above, the reason tells what is known.
+      say((answer.status < 500 ? "Refused, nothing was changed. " : "Not done, or not known to be. ") + (await reason(answer)), "bad");
       if (answer.status === 401) $("token").focus();
       return;
     }
@@ -567,7 +602,7 @@ async function ask(dryRun) {
     const list = applied.changed.map((c) => `${c.key} ${c.from || "absent"} \u2192 ${c.to || "absent"}`).join(", ");
     const what = dryRun ? "This would change: " : applied.at_s === null ? "In force already: " : `In force since ${applied.at_s.toFixed(3)} s: `;
     say(what + list + (applied.notes ? ". " + applied.notes.join(" ") : ""), "good");
-    if (!dryRun) state.edited = false;
+    if (!dryRun) state.edited.clear();
   } catch {
     say("The program does not answer, and whether it was done is not known. Look at what is in force.", "bad");
   } finally {
@@ -644,14 +679,23 @@ function theme(name) {
   $("theme").setAttribute("aria-pressed", String(name === "dark"));
 }
 
-function begin() {
+// A token in the address, as `weir ctl page` prints it.
+function takeToken() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (token) {
-    store(() => sessionStorage, "weir-token", token);
-    // It stays in no history.
-    history.replaceState(null, "", location.pathname);
-  }
+  if (!token) return;
+  store(() => sessionStorage, "weir-token", token);
+  // It stays in no history.
+  history.replaceState(null, "", location.pathname);
+  $("token").value = token;
+  // Who waits for it goes on.
+  $("token").dispatchEvent(new Event("change"));
+}
+
+function begin() {
   $("token").value = store(() => sessionStorage, "weir-token") || "";
+  takeToken();
+  // The address was given to a page that is open.
+  addEventListener("hashchange", takeToken);
   $("token").addEventListener("input", () => store(() => sessionStorage, "weir-token", $("token").value.trim()));
   const dark = matchMedia("(prefers-color-scheme: dark)");
   theme(store(() => localStorage, "weir-theme") || (dark.matches ? "dark" : "light"));
@@ -665,7 +709,7 @@ function begin() {
   $("search").addEventListener("input", () => { clearTimeout(later); later = setTimeout(lookUp, 250); draw(); });
   setInterval(lookUp, 2000);
   $("policy").addEventListener("submit", (event) => { event.preventDefault(); ask(false); });
-  $("policy").addEventListener("input", (event) => { if (event.target.id !== "token") state.edited = true; });
+  $("policy").addEventListener("input", (event) => state.edited.add(event.target.id));
   $("check").addEventListener("click", () => ask(true));
   $("traffic").addEventListener("submit", (event) => { event.preventDefault(); compute(); });
   $("traffic").addEventListener("input", () => { state.supposed = true; });
@@ -676,7 +720,7 @@ function begin() {
     tell("", "");
     draw();
   });
-  $("undo").addEventListener("click", () => { state.edited = false; say("", ""); draw(); });
+  $("undo").addEventListener("click", () => { state.edited.clear(); say("", ""); draw(); });
   $("directions").addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step || !state.status) return;
