@@ -422,6 +422,10 @@ impl Desk {
     }
 
     fn take(&mut self, order: Order, host: &mut dyn Controlled, lines: &mut Vec<Entry>) {
+        // It waited too long, such as between two runs of a lab, and is for what ran then.
+        if order.is_given_up() {
+            return;
+        }
         let answer = match order.command {
             Command::Reload { dry_run: false } => self.reload(host),
             _ => self.carry_out(&order.command, host),

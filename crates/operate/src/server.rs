@@ -106,6 +106,11 @@ pub struct Order {
 }
 
 impl Order {
+    /// Whether nobody waits for the answer any more: who gave it was told that none came.
+    pub fn is_given_up(&self) -> bool {
+        self.answer.is_closed()
+    }
+
     /// Says what became of it. Whoever gave it may have gone.
     pub fn answer(self, answer: Result<Applied, Refused>) {
         let _ = self.answer.send(answer);

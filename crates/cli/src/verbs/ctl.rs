@@ -145,9 +145,9 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             show(&found.iter().map(|one| &one.status).collect::<Vec<_>>(), output);
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Get { keys } => get(running(&link)?, &keys, output),
+        Verb::Get { keys } => get(running(&link)?, &|_| Ok(keys.clone()), output),
         Verb::Set { values, dry_run } => {
-            let set = values.iter().map(|text| assignment(text)).collect::<Result<_, _>>()?;
+            let set = assignments(&values)?;
             change(chosen(&link, all)?, &|_| Ok(set_of(&set)), dry_run, output)
         }
         Verb::Policy { direction, values, dry_run } => policy(&link, all, direction, values, dry_run, output),
@@ -235,7 +235,9 @@ fn sockets(named: &[String]) -> Result<Vec<PathBuf>, Failure> {
         std::io::ErrorKind::NotFound => Ok(Vec::new()),
         _ => Err(Failure::Failed(format!("cannot look into {FOLDER}: {error}. Remedy: ask as root"))),
     });
-    Ok(paths.into_iter().chain(listed?).collect())
+    // One that is named by its socket is listed, too.
+    let others = listed?.into_iter().filter(|socket| !paths.contains(socket)).collect::<Vec<_>>();
+    Ok(paths.into_iter().chain(others).collect())
 }
 
 impl Running {
@@ -282,8 +284,25 @@ fn chosen(named: &[String], all: bool) -> Result<Vec<Running>, Failure> {
     Ok(found)
 }
 
+/// Keys with their values, each of them once.
+fn assignments(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let mut all = BTreeMap::new();
+    for text in texts {
+        let (key, value) = assignment(text)?;
+        if let Some(before) = all.insert(key.clone(), value) {
+            return Err(Failure::Input(format!(
+                "`{key}` is there twice, at first as `{before}`. Remedy: name it once"
+            )));
+        }
+    }
+    Ok(all)
+}
+
 fn assignment(text: &str) -> Result<(String, String), Failure> {
-    let split = text.split_once('=').map(|(key, value)| (key.trim().to_string(), value.trim().to_string()));
+    // Names of customers may have a `=`.
+    let split =
+        if text.trim_start().starts_with(CUSTOMERS) { text.rsplit_once('=') } else { text.split_once('=') };
+    let split = split.map(|(key, value)| (key.trim().to_string(), value.trim().to_string()));
     split.ok_or_else(|| {
         Failure::Input(format!("`{text}` has no `=`. Remedy: write it like `a_to_b.rate=50Mbit/s`"))
     })
@@ -359,7 +378,11 @@ impl Told {
         let title = &self.title;
         let applied = match &self.result {
             Ok(applied) => applied,
-            Err(failure) => return format!("{title}: refused, nothing was changed:\n{failure}"),
+            Err(failure @ client::Failure::Refused(..=499, _)) => {
+                return format!("{title}: refused, nothing was changed:\n{failure}");
+            }
+            // What came of it says the reason, as far as it is known.
+            Err(failure) => return format!("{title}: not done, or not known to be:\n{failure}"),
         };
         let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".into());
         let mut lines: Vec<String> = applied
@@ -392,19 +415,36 @@ fn tell(results: &[Told], is_only_checked: bool, output: &Output) {
     });
 }
 
-fn get(mut found: Vec<Running>, keys: &[String], output: &Output) -> Done {
+/// Tells keys in force, each program's own; all where none is named.
+fn get(
+    mut found: Vec<Running>,
+    keys_of: &dyn Fn(&Running) -> Result<Vec<String>, Failure>,
+    output: &Output,
+) -> Done {
     let (mut all, mut texts, mut without) = (Vec::new(), Vec::new(), Vec::new());
-    let (is_only, asks_for_all) = (found.len() == 1, keys.is_empty());
+    let is_only = found.len() == 1;
     for one in &mut found {
         let configuration: Configuration =
             one.client.ask("GET", "/v1/config", None::<&()>).map_err(|error| unreachable(&error))?;
         let mut told = json!({
             "link": one.status.title, "pid": one.status.pid, "file": configuration.file,
         });
-        // Of several each may have what another has not.
-        let each: Vec<&[String]> =
-            if is_only || asks_for_all { vec![keys] } else { keys.chunks(1).collect() };
         let (mut found, mut missing) = (BTreeMap::new(), Vec::new());
+        let keys = match keys_of(one) {
+            Ok(keys) => Some(keys),
+            Err(Failure::Input(why)) if !is_only => {
+                missing.push(why);
+                None
+            }
+            Err(failure) => return Err(failure),
+        };
+        let asks_for_all = keys.as_ref().is_some_and(Vec::is_empty);
+        // Of several each may have what another has not.
+        let each: Vec<&[String]> = match &keys {
+            Some(keys) if is_only || asks_for_all => vec![keys],
+            Some(keys) => keys.chunks(1).collect(),
+            None => Vec::new(),
+        };
         for keys in each {
             match values(one, &configuration, keys) {
                 Ok(values) => found.extend(values),
@@ -535,11 +575,9 @@ fn policy(
         }
     };
     if values.is_empty() {
-        let found = running(link)?;
-        let tables = found.iter().map(&table).collect::<Result<Vec<_>, _>>()?;
-        return get(found, &tables[..1], output);
+        return get(running(link)?, &|one| Ok(vec![table(one)?]), output);
     }
-    let values = values.iter().map(|text| assignment(text)).collect::<Result<Vec<_>, _>>()?;
+    let values = assignments(&values)?;
     let asked = |one: &Running| {
         let table = table(one)?;
         let keys = values.iter().map(|(key, value)| (format!("{table}.{key}"), value.clone()));
@@ -586,6 +624,10 @@ fn drain(found: Vec<Running>, output: &Output) -> Done {
         Ok(applied) => format!("{}: it ends; {}", told.title, applied.notes.join(", ")),
         Err(failure) => format!("{}: {failure}", told.title),
     };
+    if !output.json && !is_done {
+        results.iter().for_each(|told| crate::output::warn(text(told)));
+        return Ok(ExitCode::FAILURE);
+    }
     output.result(&json!({ "links": all }), || results.iter().map(text).collect::<Vec<_>>().join("\n"));
     Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -798,5 +840,20 @@ mod tests {
         assert_eq!(told("links.radio.policy"), ["links.radio.policy.target_max=\"8ms\""]);
         assert_eq!(told("links.radio").len(), 3);
         assert!(picked(&configuration, &[&"links.wire.rate".to_string()]).is_err());
+    }
+
+    #[test]
+    fn keys_have_a_value_each_and_names_of_customers_may_have_any_character() {
+        let told = |texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
+            assignments(&texts).map_err(|failure| failure.text().to_string())
+        };
+        let one = |key: &str, value: &str| Ok(BTreeMap::from([(key.to_string(), value.to_string())]));
+        assert_eq!(told(&["a_to_b.rate = 5Mbit/s"]), one("a_to_b.rate", "5Mbit/s"));
+        assert_eq!(told(&["a_to_b.aqm={ name = \"pie\" }"]), one("a_to_b.aqm", "{ name = \"pie\" }"));
+        assert_eq!(told(&["customers.a=b.down=5Mbit/s"]), one("customers.a=b.down", "5Mbit/s"));
+        for (wrong, why) in [(&["a_to_b.rate"][..], "no `=`"), (&["x.rate=1", "x.rate=2"], "twice")] {
+            assert!(told(wrong).unwrap_err().contains(why), "{wrong:?}");
+        }
     }
 }
