@@ -3,11 +3,18 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_reproduce::Made;
 
-/// Of this program, here and now.
-pub fn made() -> Made {
+/// Of this program, here, as it was when this was asked for first: what takes hours asks as it begins, for
+/// the tree may be another one at the end.
+pub fn made() -> &'static Made {
+    static MADE: OnceLock<Made> = OnceLock::new();
+    MADE.get_or_init(now)
+}
+
+fn now() -> Made {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Made {
         date: date(seconds),

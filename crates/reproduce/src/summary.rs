@@ -33,9 +33,10 @@ struct Again {
 }
 
 impl Again {
-    /// Compares results with others of the same paper and arm. Nothing, if they have no run in common.
+    /// Compares results with others of the same paper, arm and form. Nothing, if they have no run in common.
     fn of<'a>(value: &Value, others: impl Iterator<Item = &'a Value>) -> Option<Again> {
-        let key = |value: &Value| (value["paper"].to_string(), arm(value).to_string());
+        let key =
+            |value: &Value| (value["paper"].to_string(), arm(value).to_string(), value["quick"] == true);
         let others = others.filter(|other| key(other) == key(value));
         let runs: BTreeMap<String, &Value> = others.flat_map(of_each_case).collect();
         let mut again = Again::default();
@@ -286,6 +287,8 @@ fn command_at(value: &Value, rate: Option<Rate>) -> String {
     timers.iter().for_each(|timers| command += &format!(" --timers {timers}"));
     let machines = value["machines"].as_u64().filter(|machines| *machines > 1);
     machines.iter().for_each(|machines| command += &format!(" --machines {machines}"));
+    let jobs = value["jobs"].as_u64().filter(|jobs| *jobs > 1);
+    jobs.iter().for_each(|jobs| command += &format!(" --jobs {jobs}"));
     for flag in ["borrow", "quick"].into_iter().filter(|flag| value[*flag] == true) {
         command += &format!(" --{flag}");
     }

@@ -267,6 +267,7 @@ fn summarize(Summary { folder, repeated, into }: Summary, output: &Output) -> Do
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
+    crate::made::made();
     let report = match arguments.paper {
         Paper::Summary(summary) => return summarize(summary, output),
         Paper::Steering(steering) => steering::reproduce(&steering.into(), output),
@@ -324,7 +325,7 @@ impl Host for Output {
     }
 
     fn made(&self) -> Made {
-        crate::made::made()
+        crate::made::made().clone()
     }
 
     fn is_interrupted(&self) -> bool {
