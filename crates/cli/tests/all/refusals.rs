@@ -55,7 +55,7 @@ fn endless(folder: &Path) -> String {
 
 /// Ends a process that should have ended long ago.
 fn end(mut child: Child) -> Option<i32> {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return status.code();

@@ -61,9 +61,7 @@ fn who_may_not_look_has_not_cleaned() {
     std::fs::set_permissions("/run/weir", std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     // A copy that others may start, wherever this one lies.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
-    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let program = folder.path().join("weir");
-    std::fs::copy(WEIR, &program).unwrap();
+    let program = public_copy(folder.path());
     let program = program.to_str().unwrap();
     let nobody = ["--reuid", "65534", "--clear-groups", program, "--json", "doctor", "--clean-only"];
     let (output, said) = run(Command::new("setpriv").args(nobody));
@@ -114,8 +112,9 @@ fn public_copy(folder: &Path) -> PathBuf {
     std::fs::create_dir_all(folder).unwrap();
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let copy = folder.join("weir");
-    std::fs::copy(WEIR, &copy).unwrap();
-    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // By another process: a program that this one has open for writing, or a child of it, cannot be started.
+    let copied = Command::new("install").args(["-m", "755", WEIR]).arg(&copy).status();
+    assert!(copied.unwrap().success());
     copy
 }
 

@@ -348,7 +348,8 @@ fn one_socket_serves_runs_that_follow_each_other() {
     assert_eq!(lab.status().title, "one link");
     let (code, told) = lab.ctl(&["set", "link.rate=9Mbit/s"]);
     assert_eq!(code, 0, "{told}");
-    let deadline = Instant::now() + PATIENCE;
+    // Between the two others may measure on this machine.
+    let deadline = Instant::now() + Duration::from_secs(900);
     while lab.status().title != "another" {
         assert!(Instant::now() < deadline, "{:?}", lab.status());
         std::thread::sleep(Duration::from_millis(100));

@@ -219,7 +219,7 @@ fn eight_links_on_one_loop_fail_change_and_end_each_by_itself() {
     let weir = pairs.start(&all, &[]).opened(8);
     let expected: Vec<String> = (0..8).map(|number| pairs.title(number)).collect();
     assert_eq!(weir.titles(), expected, "{}", weir.errors());
-    assert_eq!(loops(weir.child.pid()), 1);
+    until("all are on one loop", || loops(weir.child.pid()) == 1);
     let load = Load::begin(&pairs);
     load.passes("through one loop", &all);
     pairs.are_told_by_metrics(&all);
@@ -282,7 +282,7 @@ fn eight_links_on_one_loop_fail_change_and_end_each_by_itself() {
     // A start takes over what a killed run left; the end puts all back.
     pairs.write(6, "8Mbit/s");
     let weir = pairs.start(&left, &["--loops", "3"]).opened(7);
-    assert_eq!(loops(weir.child.pid()), 3);
+    until("there are three loops", || loops(weir.child.pid()) == 3);
     load.passes("after a new start", &left);
     // What the kernel forwarded before may still be read by the receivers.
     pairs.are_told_by_metrics(&left);
@@ -423,7 +423,7 @@ fn a_panic_of_one_link_leaves_it_to_the_kernel_and_the_others_alone() {
     let load = Load::begin(&pairs);
     load.passes("at first", &[0, 1]);
     // There is no third direction, which nobody but a broken program asks for.
-    assert!(handles[0].users(2, 0, &mut Vec::new(), Duration::from_secs(1)).is_err());
+    assert!(handles[0].users(2, 0, &mut Vec::new(), PATIENCE).is_err());
     let told = ends[0].recv_timeout(PATIENCE).unwrap().unwrap_err().to_string();
     assert!(told.contains("the packet loop panicked. The kernel forwards"), "{told}");
     load.passes("after a panic", &[0, 1]);

@@ -391,7 +391,7 @@ fn tags_that_the_hosts_left_to_their_interfaces_pass() {
     let (near, far) = (udp(testbed.sender(), "10.5.0.1:7000"), udp(testbed.receiver(), "10.5.0.2:7000"));
     far.set_read_timeout(Some(ms(5000))).unwrap();
     for mode in MODES {
-        let weir = Weir::start(testbed.bottleneck(), &ports(mode));
+        let weir = Weir::start(testbed.bottleneck(), &patient(&ports(mode)));
         let arrived = (0..10).filter(|_| {
             near.send_to(b"tagged", "10.5.0.2:7000").unwrap();
             far.recv(&mut [0; 64]).is_ok()
@@ -698,7 +698,7 @@ fn an_interface_may_go_down_and_come_back_but_not_vanish() {
         let found = state(bot, "b");
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
-        let mut weir = Weir::start(bot, &ports(mode));
+        let mut weir = Weir::start(bot, &patient(&ports(mode)));
         let frames: Vec<_> = (0..100).map(|n| frame(&[0x88, 0xb5, n, 1, 2, 3])).collect();
         for port in ["a", "b"] {
             exec(bot, "ip", &["link", "set", "dev", port, "down"]);
@@ -831,7 +831,7 @@ fn a_port_that_is_renamed_is_served_on_and_told() {
     let testbed = testbed();
     let bot = testbed.bottleneck();
     let (sender, receiver) = (Raw::open(testbed.sender(), "snd0"), Raw::open(testbed.receiver(), "rcv0"));
-    let mut weir = Weir::start(bot, &ports("auto"));
+    let mut weir = Weir::start(bot, &patient(&ports("auto")));
     for change in [&["down"][..], &["name", "uplink"], &["up"]] {
         let port = if change[0] == "up" { "uplink" } else { "a" };
         exec(bot, "ip", &[&["link", "set", "dev", port][..], change].concat());

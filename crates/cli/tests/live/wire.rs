@@ -96,7 +96,7 @@ fn unexpected_errors_of_the_system_leave_the_link_to_the_kernel() {
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
         for errno in ["ENOMEM", "EINVAL", "ENXIO"] {
-            let weir = Weir::start(testbed.bottleneck(), &ports(mode));
+            let weir = Weir::start(testbed.bottleneck(), &patient(&ports(mode)));
             let faults = Faults::inject(weir.child.pid(), &format!("inject=sendto:error={errno}"));
             let deadline = Instant::now() + ms(5000);
             let is_left = || weir.text("err").contains("The kernel forwards");
@@ -123,7 +123,7 @@ fn unexpected_errors_of_the_system_leave_the_link_to_the_kernel() {
             assert_eq!(journals(testbed.bottleneck()).len(), 1);
         }
         // Calls that fail at times are made again, and whatever else fails is no reason to end.
-        let weir = Weir::start(testbed.bottleneck(), &ports(mode));
+        let weir = Weir::start(testbed.bottleneck(), &patient(&ports(mode)));
         for fault in [
             "sendto:error=ENOMEM:when=1+3",
             "recvfrom:error=ENOMEM",
@@ -677,12 +677,13 @@ fn a_lock_that_somebody_holds_is_waited_for_with_an_end() {
     let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
     let prepare = "mkdir -p /run/weir && mount -t tmpfs none /run/weir && umask 0 && : > /run/weir/starting.lock && \
-                   chmod 666 /run/weir/starting.lock && (flock 9; sleep 30) 9</run/weir/starting.lock & sleep 0.3; exec \"$@\"";
+                   chmod 666 /run/weir/starting.lock && (flock 9; sleep 30) 9</run/weir/starting.lock & \
+                   while flock -n /run/weir/starting.lock true; do sleep 0.01; done; exec \"$@\"";
     let before = ["unshare", "-m", "sh", "-c", prepare, "sh"];
     let start = Instant::now();
     let mut weir = Weir::spawn(testbed.bottleneck(), &ports("auto"), &before);
     while weir.child.try_wait().unwrap().is_none() {
-        assert!(start.elapsed() < ms(20_000), "it waits without end");
+        assert!(start.elapsed() < PATIENCE, "it waits without end");
         sleep(ms(20));
     }
     let ended = weir.wait();
