@@ -129,8 +129,8 @@ impl Crowd {
 /// What the link did in a while.
 #[derive(Debug)]
 struct Half {
-    /// Share of the link's rate that was used. Of both the status tells what there was at its last sample, which
-    /// may be a tenth of a second old.
+    /// Share of the link's rate that was used. Of both the status tells what there was at its last sample,
+    /// which may be a tenth of a second old.
     used: f64,
     delay_ms: f64,
     stalled: f64,
