@@ -171,11 +171,18 @@ function index() {
     const rank = (d) => (d.policy ? 2 : 0) + (d.rate_bps ? 1 : 0);
     at = state.status.directions.reduce((best, d, i, all) => (rank(d) > rank(all[best]) ? i : best), 0);
     state.shown = names[at];
-    // What was typed is for the direction that was shown.
-    state.edited.clear();
-    state.supposed = false;
+    untype();
   }
   return at;
+}
+
+// The direction that is shown, if one was told.
+const shown = () => state.status && state.status.directions[index()];
+
+// What was typed is for the direction that was shown.
+function untype() {
+  state.edited.clear();
+  state.supposed = false;
 }
 
 function draw() {
@@ -246,8 +253,7 @@ function show(i) {
   const d = state.status && state.status.directions[i];
   if (!d) return;
   state.shown = d.name;
-  state.edited.clear();
-  state.supposed = false;
+  untype();
   draw();
 }
 
@@ -580,7 +586,7 @@ function say(text, kind) {
 }
 
 async function ask(dryRun) {
-  const d = state.status && state.status.directions[index()];
+  const d = shown();
   if (!d) return say(NOT_TOLD, "bad");
   if (!d.policy) return say("This direction has no policy.", "bad");
   const values = wanted(d);
@@ -593,7 +599,7 @@ async function ask(dryRun) {
       method: "PATCH", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify({ set: values, dry_run: dryRun }),
     });
     if (!answer.ok) {
-      // Above, the reason tells what is known.
+      // Of what fails within the program the reason says what came of it, as far as it is known.
       say((answer.status < 500 ? "Refused, nothing was changed. " : "Not done, or not known to be. ") + (await reason(answer)), "bad");
       if (answer.status === 401) $("token").focus();
       return;
@@ -627,7 +633,7 @@ function tell(text, kind) {
 }
 
 async function compute() {
-  const d = state.status && state.status.directions[index()];
+  const d = shown();
   if (!d) return tell(NOT_TOLD, "bad");
   const typed = (id) => $(id).value.trim().replace(",", ".");
   const values = {}, p = d.policy;
