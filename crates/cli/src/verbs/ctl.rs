@@ -260,15 +260,10 @@ fn chosen(named: &[String], all: bool) -> Result<Vec<Running>, Failure> {
     if let Some(failure) = silent.into_iter().next() {
         return Err(failure);
     }
-    let listed = |links: &[&Running]| {
-        let title = |one: &&Running| format!("{} (pid {})", one.status.title, one.status.pid);
-        links.iter().map(title).collect::<Vec<_>>().join(", ")
-    };
     if found.len() > 1 && named.is_empty() && !all {
-        let links: Vec<&Running> = found.iter().collect();
         return Err(Failure::Input(format!(
             "several links run: {}. Remedy: name those to change with `--link`, or all with `--all`",
-            listed(&links)
+            listed(&found)
         )));
     }
     for name in named {
@@ -277,11 +272,17 @@ fn chosen(named: &[String], all: bool) -> Result<Vec<Running>, Failure> {
             return Err(Failure::Input(format!(
                 "`{name}` is in several programs, such as in several network namespaces: {}. Remedy: name those to change \
                  by process number or socket",
-                listed(&links)
+                listed(links)
             )));
         }
     }
     Ok(found)
+}
+
+/// Links as they are told apart.
+fn listed<'a>(links: impl IntoIterator<Item = &'a Running>) -> String {
+    let title = |one: &Running| format!("{} (pid {})", one.status.title, one.status.pid);
+    links.into_iter().map(title).collect::<Vec<_>>().join(", ")
 }
 
 /// Keys with their values, each of them once.
@@ -381,7 +382,7 @@ impl Told {
             Err(failure @ client::Failure::Refused(..=499, _)) => {
                 return format!("{title}: refused, nothing was changed:\n{failure}");
             }
-            // What came of it says the reason, as far as it is known.
+            // The reason says what came of it, as far as it is known.
             Err(failure) => return format!("{title}: not done, or not known to be:\n{failure}"),
         };
         let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".into());
@@ -406,13 +407,16 @@ fn tell(results: &[Told], is_only_checked: bool, output: &Output) {
     let is_refused = results.iter().any(|told| told.result.is_err());
     let all: Vec<Value> = results.iter().map(Told::json).collect();
     let object = json!({ "links": all, "checked_only": is_only_checked, "refused": is_refused });
-    if !output.json && is_refused {
-        results.iter().for_each(|told| crate::output::warn(told.text(is_only_checked)));
+    tell_each(results, &object, &|told| told.text(is_only_checked), output);
+}
+
+/// The object, or a text for each, which is no result where one was refused.
+fn tell_each(results: &[Told], object: &Value, text: &dyn Fn(&Told) -> String, output: &Output) {
+    if !output.json && results.iter().any(|told| told.result.is_err()) {
+        results.iter().for_each(|told| crate::output::warn(text(told)));
         return;
     }
-    output.result(&object, || {
-        results.iter().map(|told| told.text(is_only_checked)).collect::<Vec<_>>().join("\n")
-    });
+    output.result(object, || results.iter().map(text).collect::<Vec<_>>().join("\n"));
 }
 
 /// Tells keys in force, each program's own; all where none is named.
@@ -624,11 +628,7 @@ fn drain(found: Vec<Running>, output: &Output) -> Done {
         Ok(applied) => format!("{}: it ends; {}", told.title, applied.notes.join(", ")),
         Err(failure) => format!("{}: {failure}", told.title),
     };
-    if !output.json && !is_done {
-        results.iter().for_each(|told| crate::output::warn(text(told)));
-        return Ok(ExitCode::FAILURE);
-    }
-    output.result(&json!({ "links": all }), || results.iter().map(text).collect::<Vec<_>>().join("\n"));
+    tell_each(&results, &json!({ "links": all }), &text, output);
     Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
