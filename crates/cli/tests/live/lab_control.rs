@@ -18,6 +18,9 @@ const PAGE: &str = "127.0.0.1:9476";
 /// The same of the browser's test: a lab has its address while it waits for its turn.
 const BROWSED: &str = "127.0.0.1:9479";
 
+/// Longest wait for a lab's run, each of which waits for others that measure on this machine.
+const FOR_A_TURN: Duration = Duration::from_secs(900);
+
 /// A lab in the background, with its results in a folder of its own.
 struct Lab {
     child: Child,
@@ -55,8 +58,7 @@ impl Lab {
 
     /// The same of so many links.
     fn status_of(&mut self, links: usize) -> weir_operate::Status {
-        // A lab waits for others that measure on this machine.
-        let deadline = Instant::now() + Duration::from_secs(900);
+        let deadline = Instant::now() + FOR_A_TURN;
         loop {
             if let Some(status) = status_of(self.child.id())
                 && status.directions.len() == links
@@ -348,8 +350,7 @@ fn one_socket_serves_runs_that_follow_each_other() {
     assert_eq!(lab.status().title, "one link");
     let (code, told) = lab.ctl(&["set", "link.rate=9Mbit/s"]);
     assert_eq!(code, 0, "{told}");
-    // Between the two others may measure on this machine.
-    let deadline = Instant::now() + Duration::from_secs(900);
+    let deadline = Instant::now() + FOR_A_TURN;
     while lab.status().title != "another" {
         assert!(Instant::now() < deadline, "{:?}", lab.status());
         std::thread::sleep(Duration::from_millis(100));

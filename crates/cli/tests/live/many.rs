@@ -204,9 +204,7 @@ impl Drop for Load {
 
 /// Packet loops of a process, by the names of their threads.
 fn loops(pid: u32) -> usize {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-    tasks.map(name).filter(|name| name.trim() == "weir-loop").count()
+    threads(pid).iter().filter(|thread| thread["Name"] == "weir-loop").count()
 }
 
 #[test]
