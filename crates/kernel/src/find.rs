@@ -2,12 +2,18 @@
 
 use crate::Kernel;
 use crate::place::{Place, Shaper};
-use std::collections::BTreeMap;
-use weir_tc::{Action, Error, Handle, Kind, Message, Options, Subject, TcAttribute};
+use std::collections::{BTreeMap, BTreeSet};
+use weir_tc::{Action, Error, Handle, Interface, Kind, Message, Options, Subject, TcAttribute};
 use weir_units::{Duration, Rate};
 
 /// Shapers above a queue that are looked at: a tree of HTB has at most eight levels.
 const DEPTH_MAX: usize = 16;
+/// How often is asked for what should be there.
+const LOOKS: u32 = 3;
+/// What a frame of Ethernet has beside what the MTU counts.
+const ETHERNET: u32 = 14;
+/// The MTU of an interface that tells none.
+const MTU: u32 = 1500;
 
 /// What was found on an interface.
 #[derive(Clone, Debug, Default)]
@@ -68,10 +74,33 @@ pub fn steerable(kernel: &mut dyn Kernel, interface: i32) -> Result<Steerable, E
 /// The kernel has no kind of that name.
 const ENOENT: i32 = 2;
 
+/// Asks for disciplines or classes, again where one that should be there is missing: the kernel goes on with
+/// a dump by the number of those that it told already (`tc_dump_qdisc`), so that it passes one over where
+/// another one was removed meanwhile, and says nothing of that.
+pub(crate) fn with_all(
+    mut dump: impl FnMut() -> Result<Vec<Message>, Error>,
+    known: impl IntoIterator<Item = Handle>,
+) -> Result<Vec<Message>, Error> {
+    let mut all = dump()?;
+    let known: BTreeSet<Handle> = known.into_iter().collect();
+    for _ in 1..LOOKS {
+        let there: BTreeSet<Handle> = all.iter().map(|message| message.handle).collect();
+        if known.is_subset(&there) {
+            break;
+        }
+        all = dump()?;
+    }
+    Ok(all)
+}
+
 /// Looks at the disciplines and classes of an interface.
-pub fn find(interface: i32, name: &str, disciplines: &[Message], classes: &[Message]) -> Found {
+pub fn find(interface: &Interface, disciplines: &[Message], classes: &[Message]) -> Found {
+    let name = interface.name.as_str();
     let mut found = Found::default();
     let (all, classes) = (by_handle(disciplines), by_handle(classes));
+    let served = served(disciplines, &all, &classes);
+    let mtu = if interface.mtu == 0 { MTU } else { interface.mtu };
+    let frame = mtu.saturating_add(ETHERNET);
     for message in disciplines {
         let (Some(kind), Some(options)) = (message.kind(), message.options()) else { continue };
         if *kind == Kind::Red {
@@ -91,7 +120,10 @@ pub fn find(interface: i32, name: &str, disciplines: &[Message], classes: &[Mess
         if above.and_then(|d| d.kind()) == Some(&Kind::CakeMq) {
             continue;
         }
-        let shaper = shaper(message, &all, &classes);
+        let mut shaper = shaper(message, &all, &classes);
+        if let Some(shaper) = &mut shaper {
+            shaper.is_shared = served.get(&key(shaper)).is_some_and(|queues| *queues > 1);
+        }
         // A FIFO of bytes below a shaper has a target, too: the time that its room takes.
         let is_fifo = *kind == Kind::Bfifo && shaper.as_ref().is_some_and(|s| s.rate > Rate::ZERO);
         if options.target().is_none() && !is_fifo {
@@ -103,16 +135,18 @@ pub fn find(interface: i32, name: &str, disciplines: &[Message], classes: &[Mess
                 handle: message.handle,
                 kind: kind.clone(),
                 why: format!(
-                    "the kernel made it by default and gave it no handle, so that it cannot be changed: `tc qdisc replace \
-                     dev {name} parent {} {kind}` gives it one",
-                    message.parent
+                    "the kernel made it by default and gave it no handle, so that it cannot be changed: {} gives it one",
+                    with_handle(name, kind, message.parent)
                 ),
             });
             continue;
         }
+        let is_of_many = matches!(above.and_then(|d| d.kind()), Some(Kind::Mq | Kind::Mqprio));
         found.places.push(Place {
-            interface,
+            interface: interface.index,
             name: name.to_owned(),
+            frame,
+            is_of_many,
             handle: message.handle,
             parent: message.parent,
             kind: kind.clone(),
@@ -121,6 +155,36 @@ pub fn find(interface: i32, name: &str, disciplines: &[Message], classes: &[Mess
         });
     }
     found
+}
+
+/// What gives a queue that the kernel made by default a handle. Below a discipline without one, as the kernel
+/// makes `mq` by default, nothing can be named either: that has to be made first.
+fn with_handle(name: &str, kind: &Kind, parent: Handle) -> String {
+    let replace = |parent: Handle| format!("`tc qdisc replace dev {name} parent {parent} {kind}`");
+    if parent.major() != 0 {
+        return replace(parent);
+    }
+    let below = replace(Handle::new(1, parent.minor()));
+    format!("`tc qdisc replace dev {name} root handle 1: mq`, and then {below},")
+}
+
+/// How a shaper is known: whether it is a class, and its handle.
+type ShaperKey = (bool, Handle);
+
+fn key(shaper: &Shaper) -> ShaperKey {
+    (shaper.subject == Subject::Class, shaper.handle)
+}
+
+/// How many queues each shaper serves, as the nearest one above: disciplines with nothing below them.
+fn served(disciplines: &[Message], all: &ByHandle<'_>, classes: &ByHandle<'_>) -> BTreeMap<ShaperKey, usize> {
+    let above: BTreeSet<Handle> = disciplines.iter().map(|message| message.parent.discipline()).collect();
+    let mut served = BTreeMap::new();
+    for queue in disciplines.iter().filter(|message| !above.contains(&message.handle)) {
+        if let Some(shaper) = shaper(queue, all, classes) {
+            *served.entry(key(&shaper)).or_default() += 1;
+        }
+    }
+    served
 }
 
 /// Disciplines or classes of an interface by their handles.
@@ -189,5 +253,6 @@ fn shaper(queue: &Message, disciplines: &ByHandle<'_>, classes: &ByHandle<'_>) -
         options: message.options()?.clone(),
         rate: slowest(queue, disciplines, classes)?,
         needs_classes,
+        is_shared: false,
     })
 }

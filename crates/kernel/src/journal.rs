@@ -6,6 +6,7 @@
 //! values that were noted.
 
 use crate::Kernel;
+use crate::find::with_all;
 use crate::place::{Place, Shaper, is_noted};
 use crate::{program, qdisc};
 use serde::{Deserialize, Serialize};
@@ -137,7 +138,12 @@ impl Journal {
     fn append(&mut self, line: &Line) -> io::Result<()> {
         let mut text = serde_json::to_string(line).expect("plain data is always JSON");
         text.push('\n');
-        self.file.write_all(text.as_bytes())?;
+        let before = self.file.metadata()?.len();
+        if let Err(error) = self.file.write_all(text.as_bytes()) {
+            // A line that was written in part would make the next one unreadable.
+            let _ = self.file.set_len(before);
+            return Err(error);
+        }
         self.written += text.len() as u64;
         if self.written > SIZE_MAX { self.shorten() } else { Ok(()) }
     }
@@ -227,7 +233,7 @@ impl Journal {
         let paths = all.into_iter().flatten().flatten().map(|entry| entry.path());
         let living = paths.filter_map(|path| {
             let is_journal = path.extension().is_some_and(|e| e == "jsonl") && path != self.path;
-            let file = is_journal.then(|| File::open(&path).ok()).flatten()?;
+            let file = is_journal.then(|| open(&path).ok()).flatten()?;
             let lives = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
             read(&lives.then(|| fs::read_to_string(&path).ok()).flatten()?)
         });
@@ -277,7 +283,8 @@ struct Entry {
 /// The process and the queues of a journal of this network namespace, in their order; `None` if it is of
 /// another, or none.
 fn read(text: &str) -> Option<(u32, Vec<Entry>)> {
-    let mut lines = text.lines().map_while(|line| serde_json::from_str::<Line>(line).ok());
+    // A line of which a part was written, as by a kill or on a full disk, says nothing.
+    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
     let pid = match lines.next()? {
         Line::Here { netns, pid } if netns == namespace() => pid,
         _ => return None,
@@ -317,23 +324,50 @@ fn last_two(all: &[u64]) -> impl Iterator<Item = u64> + '_ {
     all.iter().rev().take(2).copied()
 }
 
+/// What stands now where a queue and its shaper were changed; none where that is gone.
+fn standing(
+    entry: &Entry,
+    about: &Message,
+    kernel: &mut dyn Kernel,
+) -> Result<[Option<Message>; 2], weir_tc::Error> {
+    let mut at = |about: &Message| -> Result<Option<Message>, weir_tc::Error> {
+        let (interface, handle) = (about.interface, about.handle);
+        let all = with_all(
+            || match about.subject {
+                Subject::Class => kernel.classes(interface),
+                Subject::Discipline => kernel.disciplines(interface),
+            },
+            [handle],
+        )?;
+        Ok(all.into_iter().find(|m| m.handle == handle))
+    };
+    let shaper = entry.shaper.as_ref().map(|(shaper, _)| at(shaper)).transpose()?;
+    Ok([at(about)?, shaper.flatten()])
+}
+
 /// Puts one queue back, and says in words what was done, or why not; whether nothing is left to do.
 fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<PutBack>) -> bool {
     if let Some((interface, clsact, queue)) = entry.egress {
+        let what = if queue { "queue in BPF" } else { "virtual queue" };
+        let mut unknown = |error: weir_tc::Error| {
+            said.push(PutBack::Failed(format!("{}: NOT taken the {what} off: {error}", entry.name)));
+            false
+        };
         // The number may be that of another interface by now, or the interface have another name.
         let has_program = program::attached(interface).is_some();
-        let is_there = has_program
-            || (clsact || queue)
-                && kernel
-                    .interfaces()
-                    .is_ok_and(|all| all.iter().any(|i| i.index == interface && i.name == entry.name));
-        if !is_there {
-            return true;
+        if !has_program {
+            let is_it = |i: &weir_tc::Interface| i.index == interface && i.name == entry.name;
+            match kernel.interfaces() {
+                Ok(all) if (clsact || queue) && all.iter().any(is_it) => {}
+                Ok(_) => return true,
+                Err(error) => return unknown(error),
+            }
         }
-        let what = if queue { "queue in BPF" } else { "virtual queue" };
-        let has_queue = queue
-            && qdisc::root(kernel, interface)
-                .is_ok_and(|root| root.is_some_and(|m| qdisc::is_ours(m.kind())));
+        let root = if queue { qdisc::root(kernel, interface) } else { Ok(None) };
+        let has_queue = match root {
+            Ok(root) => root.is_some_and(|m| qdisc::is_ours(m.kind())),
+            Err(error) => return unknown(error),
+        };
         // The queue first: it is nothing without what admits packets to it.
         let removed = if has_queue { qdisc::remove(kernel, interface) } else { Ok(()) };
         let done = removed.map_err(|e| e.to_string()).and(program::detach(kernel, interface, clsact));
@@ -349,15 +383,32 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<PutBack>) -> 
     let Some(about) = &entry.discipline else { return true };
     let kind = about.kind().map(ToString::to_string).unwrap_or_default();
     let label = format!("{} {kind} {}", entry.name, about.handle);
+    // What cannot be asked now is asked at the next start.
+    let unknown = |error: weir_tc::Error| PutBack::Failed(format!("{label}: NOT put back: {error}"));
+    let interfaces = match kernel.interfaces() {
+        Ok(interfaces) => interfaces,
+        Err(error) => {
+            said.push(unknown(error));
+            return false;
+        }
+    };
     // The number may be that of another interface by now.
-    let is_there = kernel
-        .interfaces()
-        .is_ok_and(|all| all.iter().any(|i| i.index == about.interface && i.name == entry.name));
-    if !is_there {
-        return true;
+    match interfaces.iter().find(|i| i.index == about.interface) {
+        Some(interface) if interface.name == entry.name => {}
+        Some(interface) => {
+            let told =
+                format!("{label}: its interface is called {} now; it is left as it is", interface.name);
+            said.push(PutBack::LeftAlone(told));
+            return true;
+        }
+        None => return true,
     }
-    let there = |all: Result<Vec<Message>, _>, handle: Handle| {
-        all.ok().and_then(|all: Vec<Message>| all.into_iter().find(|m| m.handle == handle))
+    let [target_now, shaper_now] = match standing(entry, about, kernel) {
+        Ok(now) => now,
+        Err(error) => {
+            said.push(unknown(error));
+            return false;
+        }
     };
     let mut is_done = true;
     let mut restore = |order: &Message, what: String, kernel: &mut dyn Kernel| {
@@ -370,8 +421,7 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<PutBack>) -> 
     };
     let mut foreign = Vec::new();
     if let (Some(order), false) = (&entry.restore, entry.targets.is_empty()) {
-        let now = there(kernel.disciplines(about.interface), about.handle);
-        let target = now.filter(|m| m.kind() == about.kind() && m.parent == about.parent);
+        let target = target_now.filter(|m| m.kind() == about.kind() && m.parent == about.parent);
         match target.as_ref().and_then(Message::options) {
             Some(now) if last_two(&entry.targets).any(|ours| is_noted(now, ours)) => {
                 restore(order, "target".into(), kernel);
@@ -380,12 +430,7 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<PutBack>) -> 
         }
     }
     if let (Some((about, order)), false) = (&entry.shaper, entry.rates.is_empty()) {
-        let all = match about.subject {
-            Subject::Class => kernel.classes(about.interface),
-            Subject::Discipline => kernel.disciplines(about.interface),
-        };
-        let now = there(all, about.handle).and_then(|m| m.options().and_then(Options::shaped_rate));
-        match now {
+        match shaper_now.and_then(|m| m.options().and_then(Options::shaped_rate)) {
             Some(now) if last_two(&entry.rates).any(|ours| ours == now) => {
                 restore(order, format!("shaper's rate ({})", about.handle), kernel);
             }
@@ -431,7 +476,9 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<PutBack> {
             continue;
         }
         match file.try_lock() {
-            Ok(()) => {}
+            Ok(()) if is_at(&file, &path) => {}
+            // Whoever lives wrote it anew meanwhile, and holds the lock of that one.
+            Ok(()) => continue,
             // Somebody lives, or somebody else puts it back.
             Err(TryLockError::WouldBlock) => continue,
             Err(TryLockError::Error(e)) => {
@@ -466,6 +513,12 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)
 }
 
+/// Whether a file that is open is still the one of that name.
+fn is_at(file: &File, path: &Path) -> bool {
+    let known = |about: fs::Metadata| (about.dev(), about.ino());
+    file.metadata().ok().map(known) == fs::metadata(path).ok().map(known)
+}
+
 /// A journal of a process that is dead, which nobody else looks at while the file is open.
 struct Dead {
     path: PathBuf,
@@ -479,7 +532,7 @@ fn dead(folder: &Path) -> Vec<Dead> {
     let journals = all.filter(|path| path.extension().is_some_and(|e| e == "jsonl"));
     let found = journals.filter_map(|path| {
         let file = open(&path).ok()?;
-        file.try_lock().ok()?;
+        file.try_lock().ok().filter(|()| is_at(&file, &path))?;
         let mut first = String::new();
         BufReader::new((&file).take(READ_MAX)).read_line(&mut first).ok()?;
         match serde_json::from_str(&first).ok()? {

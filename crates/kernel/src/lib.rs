@@ -37,7 +37,7 @@ pub use journal::{JOURNALS, Journal, left_behind, remove_vanished, restore_dead}
 pub use place::{DelaysTold, Left, Place, Report, Shaper};
 pub use probe::{Delays, Probe, Unprobed};
 pub use steerer::{Event, LinkRate, News, Setup, Standing, Steerer};
-pub use weir_tc::{Error, Link};
+pub use weir_tc::{Error, Kind, Link};
 
 use weir_tc::{Interface, Message};
 

@@ -23,6 +23,10 @@ pub struct Place {
     pub options: Options,
     /// The shaper that serves it, if there is one.
     pub shaper: Option<Shaper>,
+    /// The longest frame of the interface, in bytes.
+    pub frame: u32,
+    /// Whether it is one of the queues of a multi-queue interface, which share its rate.
+    pub is_of_many: bool,
 }
 
 /// A shaper that serves a queue.
@@ -42,6 +46,8 @@ pub struct Shaper {
     pub rate: Rate,
     /// Whether classes are among what shapes the queue.
     pub needs_classes: bool,
+    /// Whether it serves other queues, too.
+    pub is_shared: bool,
 }
 
 /// Why a queue is left as it is.
@@ -133,9 +139,6 @@ pub(crate) fn same(a: Duration, b: Duration) -> bool {
     a.saturating_sub(b).max(b.saturating_sub(a)) <= ROUNDING
 }
 
-/// Least room that a FIFO is given, in bytes: with less than two packets nothing would pass.
-const ROOM_MIN: u64 = 2 * 1514;
-
 /// The number by which it is known whether a value is still the one that was set: the room of a FIFO in
 /// bytes, of others the target in nanoseconds.
 pub(crate) fn noted(options: &Options) -> Option<u64> {
@@ -170,6 +173,12 @@ fn interval_for(found: Option<Duration>, target: Duration) -> Option<Duration> {
 }
 
 impl Place {
+    /// Least room that a FIFO is given: into less than a packet none would be let, and while one is sent
+    /// another one must have room.
+    fn room_min(&self) -> Bytes {
+        Bytes::new(2 * u64::from(self.frame))
+    }
+
     /// A name for people.
     pub fn label(&self) -> String {
         format!("{} {} {}", self.name, self.kind, self.handle)
@@ -189,7 +198,7 @@ impl Place {
     /// The target as the queue can have it.
     pub(crate) fn reachable(&self, target: Duration) -> Duration {
         match (&self.options, &self.shaper) {
-            (Options::Bfifo(_), Some(shaper)) => target.max(shaper.rate.time_for(Bytes::new(ROOM_MIN))),
+            (Options::Bfifo(_), Some(shaper)) => target.max(shaper.rate.time_for(self.room_min())),
             _ => target,
         }
     }
@@ -199,7 +208,7 @@ impl Place {
     pub(crate) fn set_target(&self, target: Duration, most: Duration) -> Option<Message> {
         let options = match (&self.options, &self.shaper) {
             (Options::Bfifo(_), Some(shaper)) => {
-                let limit = shaper.rate.bytes_in(target).get().max(ROOM_MIN);
+                let limit = shaper.rate.bytes_in(target).max(self.room_min()).get();
                 Options::Bfifo(FifoParms {
                     limit: u32::try_from(limit).unwrap_or(u32::MAX),
                     rest: Vec::new(),

@@ -1,7 +1,7 @@
 //! Looks at the counters, asks the law, changes the queue.
 
 use crate::Kernel;
-use crate::find::{ByHandle, Refused, by_handle, find, slowest};
+use crate::find::{ByHandle, Refused, by_handle, find, slowest, with_all};
 use crate::journal::Journal;
 use crate::place::{Left, Place, Report, Sums, is_noted, is_same_but_for_rate, noted, same};
 use crate::probe::{Delays, Probe, Unprobed};
@@ -36,6 +36,17 @@ pub enum Setup {
     NoRate {
         /// Of the queue.
         label: String,
+    },
+    /// It shares the link with others, and nothing tells what is its own.
+    #[error(
+        "{label} is one of several queues that share the link (mq), and nothing tells which rate is its own. Remedy: one queue for all, as by \
+         `tc qdisc replace dev {interface} root handle 1: fq_codel`, or a shaper above it; `--rate` says what each queue has"
+    )]
+    NoShare {
+        /// Of the queue.
+        label: String,
+        /// Its interface.
+        interface: String,
     },
     /// There is no shaper to be slowed.
     #[error(
@@ -162,6 +173,8 @@ struct Queue {
     first: Option<Counters>,
     last: Option<Counters>,
     left: Option<Left>,
+    /// Whether the kernel refused to put something back: its journal stays for the next start.
+    is_owed: bool,
     rule: &'static str,
 }
 
@@ -212,7 +225,7 @@ impl Steerer {
             let interface = interface.ok_or_else(|| Setup::NoInterface(wanted.interface.clone()))?;
             let disciplines = kernel.disciplines(interface.index)?;
             let classes = kernel.classes(interface.index)?;
-            let mut found = find(interface.index, &interface.name, &disciplines, &classes);
+            let mut found = find(interface, &disciplines, &classes);
             let handles: Vec<String> = found.places.iter().map(|place| place.handle.to_string()).collect();
             if let Some(major) = wanted.major() {
                 found.places.retain(|place| place.handle == Handle::new(major, 0));
@@ -270,7 +283,8 @@ impl Steerer {
                 })
             };
             // What is above may be the slower one: then moving this one holds nothing.
-            let alone = queue.place.shaper.as_ref().is_some_and(|s| s.rate == s.own() && !shared(s));
+            let is_alone = |s: &crate::place::Shaper| !s.is_shared && !shared(s);
+            let alone = queue.place.shaper.as_ref().is_some_and(|s| s.rate == s.own() && is_alone(s));
             if !alone {
                 return Err(Setup::NoShaper { label: queue.place.label() });
             }
@@ -386,16 +400,15 @@ impl Steerer {
         now: Time,
         tell: &mut dyn FnMut(News),
     ) -> Result<(), Error> {
-        let mut interfaces: BTreeMap<i32, bool> = BTreeMap::new();
+        let mut interfaces: BTreeMap<i32, Known> = BTreeMap::new();
         for queue in self.queues.iter().filter(|q| q.left.is_none()) {
-            *interfaces.entry(queue.place.interface).or_default() |= queue.looks_at_classes();
+            interfaces.entry(queue.place.interface).or_default().note(queue);
         }
         let probe = &mut self.probe;
         // A look that the kernel refuses is one without: what it tells is estimated then.
         let is_seen = probe.as_mut().is_some_and(|probe| probe.turn().is_ok());
-        for (interface, needs_classes) in interfaces {
-            let disciplines = kernel.disciplines(interface)?;
-            let classes = if needs_classes { kernel.classes(interface)? } else { Vec::new() };
+        for (interface, known) in interfaces {
+            let (disciplines, classes) = known.look(interface, kernel)?;
             let (by_name, by_class) = (by_handle(&disciplines), by_handle(&classes));
             // An interface has at least the kernel's own discipline, as long as it is there.
             let gone = disciplines.is_empty() && !kernel.interfaces()?.iter().any(|i| i.index == interface);
@@ -415,14 +428,27 @@ impl Steerer {
                     let journal = self.journal.as_mut();
                     left = queue.act(number, kernel, journal, now, tell);
                 }
-                if let Err(why) = left {
-                    queue.left = Some(why.clone());
-                    // The shaper may be as it was set here all the same; if it is not, it is left, too.
-                    queue.put_shaper_back(kernel, &disciplines, &classes);
-                    if let Some(journal) = &mut self.journal {
+                if let Err(mut why) = left {
+                    let wrong = if matches!(why, Left::Refused { .. }) {
+                        // Nobody else changed it: it is put back. What was set in this turn is not in the
+                        // dump yet.
+                        let now = kernel.disciplines(interface);
+                        queue.put_back(kernel, now.as_ref().unwrap_or(&disciplines), &classes)
+                    } else {
+                        // The shaper may be as it was set here all the same; if it is not, it is left, too.
+                        queue.put_shaper_back(kernel, &disciplines, &classes).into_iter().collect()
+                    };
+                    let refused: Vec<&NotBack> = wrong.iter().filter(|one| !one.is_foreign).collect();
+                    queue.is_owed = !refused.is_empty();
+                    if let (Some(journal), false) = (&mut self.journal, queue.is_owed) {
                         // It only says less if this fails: the value there is not ours.
                         let _ = journal.left(number);
                     }
+                    for one in refused {
+                        let what = format!("{}; NOT put its {} back: {}", why.text(), one.what, one.why);
+                        why = Left::Refused { what };
+                    }
+                    queue.left = Some(why.clone());
                     tell(News { time: now, label: queue.place.label(), event: Event::Left(why) });
                 }
             }
@@ -433,15 +459,21 @@ impl Steerer {
     /// Ends: puts back what is as this program set it, or leaves it with `keep`. Says in words what was not
     /// put back.
     pub fn end(&mut self, kernel: &mut dyn Kernel, keep: bool) -> Vec<String> {
-        let (mut said, mut journal, mut is_open) = (Vec::new(), self.journal.take(), false);
+        let mut is_open = self.queues.iter().any(|queue| queue.is_owed);
+        let (mut said, mut journal) = (Vec::new(), self.journal.take());
         if !keep {
+            let mut known: BTreeMap<i32, Known> = BTreeMap::new();
+            for queue in self.queues.iter().filter(|q| q.left.is_none()) {
+                let known = known.entry(queue.place.interface).or_default();
+                known.note(queue);
+                known.needs_classes = true;
+            }
             let mut dumps = BTreeMap::new();
             for (number, queue) in self.queues.iter_mut().enumerate().rev().filter(|(_, q)| q.left.is_none())
             {
                 let interface = queue.place.interface;
-                let dumped = dumps.entry(interface).or_insert_with(|| {
-                    kernel.disciplines(interface).and_then(|all| Ok((all, kernel.classes(interface)?)))
-                });
+                let dumped =
+                    dumps.entry(interface).or_insert_with(|| known[&interface].look(interface, kernel));
                 let wrong = match dumped {
                     Ok((disciplines, classes)) => queue.put_back(kernel, disciplines, classes),
                     Err(error) => {
@@ -455,9 +487,11 @@ impl Steerer {
                     let _ = journal.left(number);
                 }
                 let label = queue.place.label();
-                said.extend(
-                    wrong.iter().map(|one| format!("{label}: NOT put its {} back: {}", one.what, one.why)),
-                );
+                said.extend(wrong.iter().map(|one| {
+                    let remedy =
+                        if one.is_foreign { "" } else { ". Remedy: `weir doctor --clean` tries it again" };
+                    format!("{label}: NOT put its {} back: {}{remedy}", one.what, one.why)
+                }));
             }
         }
         // What the kernel refused is tried again at the next start.
@@ -470,6 +504,38 @@ impl Steerer {
     /// What became of the queues.
     pub fn reports(&self) -> Vec<Report> {
         self.queues.iter().map(Queue::report).collect()
+    }
+}
+
+/// What is known to be on an interface.
+#[derive(Default)]
+struct Known {
+    disciplines: Vec<Handle>,
+    classes: Vec<Handle>,
+    needs_classes: bool,
+}
+
+impl Known {
+    /// A queue is there, and its shaper.
+    fn note(&mut self, queue: &Queue) {
+        self.disciplines.push(queue.place.handle);
+        self.needs_classes |= queue.looks_at_classes();
+        if let Some(shaper) = &queue.place.shaper {
+            match shaper.subject {
+                Subject::Discipline => self.disciplines.push(shaper.handle),
+                Subject::Class => self.classes.push(shaper.handle),
+            }
+        }
+    }
+
+    /// The disciplines, and the classes if they are needed.
+    fn look(&self, interface: i32, kernel: &mut dyn Kernel) -> Result<(Vec<Message>, Vec<Message>), Error> {
+        let disciplines = with_all(|| kernel.disciplines(interface), self.disciplines.iter().copied())?;
+        let mut classes = Vec::new();
+        if self.needs_classes {
+            classes = with_all(|| kernel.classes(interface), self.classes.iter().copied())?;
+        }
+        Ok((disciplines, classes))
     }
 }
 
@@ -516,8 +582,12 @@ fn link_of(
     driver_rate: &dyn Fn(&str) -> Option<Rate>,
 ) -> Result<LinkRate, Setup> {
     let shaped = place.shaper.as_ref().map(|shaper| shaper.rate).filter(|rate| *rate > Rate::ZERO);
-    let link = wanted.rate.or(shaped).or_else(|| driver_rate(&place.name));
+    let link = wanted.rate.or(shaped);
     let follows = wanted.rate.is_none() && shaped.is_some();
+    if link.is_none() && place.is_of_many {
+        return Err(Setup::NoShare { label: place.label(), interface: place.name.clone() });
+    }
+    let link = link.or_else(|| driver_rate(&place.name));
     Ok((link.ok_or_else(|| Setup::NoRate { label: place.label() })?, follows))
 }
 
@@ -573,6 +643,7 @@ impl Queue {
             first: None,
             last: None,
             left: None,
+            is_owed: false,
             rule: "start",
             place,
         })

@@ -14,7 +14,13 @@ struct Memory {
     disciplines: Vec<Message>,
     classes: Vec<Message>,
     changes: Vec<Message>,
-    refuses: bool,
+    mtu: u32,
+    /// How many changes are refused from now on.
+    refusals: u32,
+    /// How many dumps do not tell of CoDel from now on.
+    misses: u32,
+    /// Whether it does not tell its interfaces.
+    fails: bool,
     is_gone: bool,
 }
 
@@ -40,7 +46,17 @@ fn recorded(case: &str) -> Memory {
     let mut disciplines = messages("qdisc");
     disciplines.retain(|m| m.kind() != Some(&Kind::Other("noqueue".into())));
     let classes = messages("class");
-    Memory { name: "eth9", disciplines, classes, changes: Vec::new(), refuses: false, is_gone: false }
+    Memory {
+        name: "eth9",
+        disciplines,
+        classes,
+        changes: Vec::new(),
+        mtu: 1500,
+        refusals: 0,
+        misses: 0,
+        fails: false,
+        is_gone: false,
+    }
 }
 
 impl Memory {
@@ -83,13 +99,21 @@ fn rounded(us: u32) -> u32 {
 
 impl Kernel for Memory {
     fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {
-        let interface =
-            Interface { index: INDEX, name: self.name.into(), mtu: 1500, is_up: true, is_ethernet: true };
+        if self.fails {
+            return Err(Error::Restless);
+        }
+        let (name, mtu) = (self.name.into(), self.mtu);
+        let interface = Interface { index: INDEX, name, mtu, is_up: true, is_ethernet: true };
         Ok(if self.is_gone { Vec::new() } else { vec![interface] })
     }
 
     fn disciplines(&mut self, _: i32) -> Result<Vec<Message>, Error> {
-        Ok(if self.is_gone { Vec::new() } else { self.disciplines.clone() })
+        let mut all = if self.is_gone { Vec::new() } else { self.disciplines.clone() };
+        if self.misses > 0 {
+            self.misses -= 1;
+            all.retain(|message| message.handle != CODEL);
+        }
+        Ok(all)
     }
 
     fn classes(&mut self, _: i32) -> Result<Vec<Message>, Error> {
@@ -106,7 +130,8 @@ impl Kernel for Memory {
 
     fn change(&mut self, message: &Message) -> Result<(), Error> {
         self.changes.push(message.clone());
-        if self.refuses {
+        if self.refusals > 0 {
+            self.refusals -= 1;
             let source = std::io::Error::from_raw_os_error(1);
             return Err(Error::Refused { source, text: Some("not today".into()) });
         }
@@ -320,10 +345,91 @@ fn what_somebody_else_changes_is_told_and_left_to_him() {
 fn a_kernel_that_refuses_is_told() {
     let mut memory = recorded("tbf");
     let (mut steerer, _folder) = begun(&mut memory, POLICY);
-    memory.refuses = true;
+    memory.refusals = 1;
     let news = worked(&mut steerer, &mut memory, 1..30, 900);
     let [News { event: Event::Left(Left::Refused { what }), .. }] = &news[..] else { panic!("{news:?}") };
     assert!(what.contains("not today"), "{what}");
+}
+
+/// What the kernel refuses to move is no reason to leave it moved.
+#[test]
+fn a_queue_that_the_kernel_refuses_to_move_is_put_back_now_or_by_the_next_start() {
+    for refusals in [1, 2] {
+        let mut memory = recorded("tbf");
+        let found = target(&mut memory);
+        let (mut steerer, folder) = begun(&mut memory, POLICY);
+        worked(&mut steerer, &mut memory, 1..20, 900);
+        assert_ne!(target(&mut memory), found);
+        // The next change, and with it the way back.
+        let mut news = Vec::new();
+        for turn in 20..200 {
+            memory.refusals = refusals;
+            memory.counts(CODEL, turn * 237_500, 19_000, turn as u32);
+            steerer.turn(&mut memory, at(turn * 100), &mut |n| news.push(n)).unwrap();
+            if steerer.is_done() {
+                break;
+            }
+        }
+        let Some(News { event: Event::Left(Left::Refused { what }), .. }) = news.last() else {
+            panic!("{news:?}")
+        };
+        assert_eq!(what.contains("NOT put its target back"), refusals == 2, "{what}");
+        assert_eq!(target(&mut memory) == found, refusals == 1);
+        memory.refusals = 0;
+        steerer.end(&mut memory, false);
+        drop(steerer);
+        assert_eq!(journals(folder.path()), refusals as usize - 1);
+        restore_dead(folder.path(), &mut memory);
+        assert_eq!((target(&mut memory), journals(folder.path())), (found, 0));
+    }
+}
+
+/// As where another queue is removed between two parts of a dump.
+#[test]
+fn a_queue_that_a_dump_does_not_tell_of_is_asked_for_again() {
+    let mut memory = recorded("tbf");
+    let found = target(&mut memory);
+    let (mut steerer, folder) = begun(&mut memory, POLICY);
+    worked(&mut steerer, &mut memory, 1..30, 900);
+    memory.misses = 2;
+    let news = worked(&mut steerer, &mut memory, 30..31, 900);
+    assert!(!news.iter().any(|n| matches!(n.event, Event::Left(_))) && !steerer.is_done(), "{news:?}");
+    memory.misses = 1;
+    assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
+    assert_eq!((target(&mut memory), memory.misses), (found, 0));
+    assert_eq!(journals(folder.path()), 0);
+    // So does who comes after a kill.
+    let (mut killed, folder) = begun(&mut memory, POLICY);
+    worked(&mut killed, &mut memory, 1..30, 900);
+    drop(killed);
+    memory.misses = 1;
+    let said = restore_dead(folder.path(), &mut memory);
+    assert!(said.len() == 1 && said[0].text().contains("put its target back"), "{said:?}");
+    assert_eq!(target(&mut memory), found);
+}
+
+#[test]
+fn what_cannot_be_asked_at_a_start_is_put_back_by_the_next_one() {
+    let mut memory = recorded("tbf");
+    let found = target(&mut memory);
+    let (mut steerer, folder) = begun(&mut memory, POLICY);
+    worked(&mut steerer, &mut memory, 1..30, 900);
+    drop(steerer);
+    memory.fails = true;
+    let said = restore_dead(folder.path(), &mut memory);
+    assert!(matches!(&said[..], [PutBack::Failed(why)] if why.contains("NOT put back")), "{said:?}");
+    assert_eq!(journals(folder.path()), 1);
+    memory.fails = false;
+    // A part of a line, as a full disk leaves it, hides nothing of what follows it.
+    let mut files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let journal = files.find(|path| path.extension().is_some_and(|e| e == "jsonl")).unwrap();
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let (before, after) = lines.split_at(lines.len() - 2);
+    let broken = [before, &["{\"target\":{\"que"], after].concat().join("\n") + "\n";
+    std::fs::write(&journal, broken).unwrap();
+    assert!(matches!(&restore_dead(folder.path(), &mut memory)[..], [PutBack::Done(_)]));
+    assert_eq!((target(&mut memory), journals(folder.path())), (found, 0));
 }
 
 #[test]
@@ -468,11 +574,12 @@ fn what_the_kernel_refused_to_put_back_is_put_back_by_the_next_start() {
     let mut memory = recorded("tbf");
     let found = (target(&mut memory), memory.options(TBF).clone());
     let (mut steerer, folder, _) = slowed(&mut memory);
-    memory.refuses = true;
+    memory.refusals = u32::MAX;
     let said = steerer.end(&mut memory, false);
-    assert!(!said.is_empty() && said.iter().all(|line| line.contains("not today")), "{said:?}");
+    let is_told = |line: &String| line.contains("not today") && line.contains("`weir doctor --clean`");
+    assert!(!said.is_empty() && said.iter().all(is_told), "{said:?}");
     drop(steerer);
-    memory.refuses = false;
+    memory.refusals = 0;
     assert!(!restore_dead(folder.path(), &mut memory).is_empty());
     assert_eq!((target(&mut memory), memory.options(TBF).clone()), found);
 }
@@ -756,6 +863,60 @@ fn the_room_of_a_fifo_below_a_shaper_is_its_target() {
     assert_eq!(room(&mut memory), 3028);
     steerer.end(&mut memory, false);
     assert_eq!(room(&mut memory), 100_000);
+    // Packets may be longer.
+    memory.mtu = 9000;
+    let (mut steerer, _folder) = begun(&mut memory, tight);
+    worked(&mut steerer, &mut memory, 1..20, 450);
+    assert_eq!(room(&mut memory), 18_028);
+    steerer.end(&mut memory, false);
+}
+
+/// Slowed for the share of one queue, the shaper would slow the other one, too.
+#[test]
+fn a_shaper_that_serves_another_queue_is_not_moved() {
+    let alone = found(&mut recorded("htb"), AIM);
+    assert!(alone.is_ok(), "{:?}", alone.err());
+    let mut memory = recorded("htb");
+    let leaf = memory.disciplines.iter().find(|m| m.handle == Handle::new(0x100, 0)).unwrap().clone();
+    // Both below one of priorities.
+    let prio = Handle::new(0x50, 0);
+    let mut above = Message { handle: prio, ..leaf.clone() };
+    above.attributes = vec![TcAttribute::Kind(Kind::Other("prio".into()))];
+    memory.disciplines.retain(|m| m.handle != leaf.handle);
+    let below = |handle: u16, band: u16| Message {
+        handle: Handle::new(handle, 0),
+        parent: Handle::new(0x50, band),
+        ..leaf.clone()
+    };
+    memory.disciplines.extend([above, below(0x100, 1), below(0x200, 2)]);
+    let one = format!("handle = \"100:\"\n{AIM}");
+    let refused = found(&mut memory, &one).err().unwrap().to_string();
+    assert!(refused.contains("none that serves it alone"), "{refused}");
+    // Without a utilization below 100 % nothing of it is moved.
+    assert!(found(&mut memory, "handle = \"100:\"\n").is_ok());
+}
+
+#[test]
+fn queues_of_a_multi_queue_interface_need_a_rate_of_their_own_and_a_handle() {
+    let driver = |_: &str| Some(Rate::from_mbps(1000));
+    let shared = Steerer::find(&configured(""), &mut recorded("mq"), &driver).err().unwrap().to_string();
+    assert!(shared.contains("share the link") && shared.contains("`--rate`"), "{shared}");
+    assert!(Steerer::find(&configured("rate = \"1Gbit/s\"\n"), &mut recorded("mq"), &driver).is_ok());
+    // As the kernel makes them by default.
+    let mut memory = recorded("mq");
+    for message in &mut memory.disciplines {
+        message.handle = Handle::NONE;
+        if message.parent != Handle::ROOT {
+            message.parent = Handle::new(0, message.parent.minor());
+        }
+    }
+    let unnamed = found(&mut memory, "rate = \"1Gbit/s\"\n").err().unwrap().to_string();
+    assert!(
+        unnamed.contains(
+            "`tc qdisc replace dev eth9 root handle 1: mq`, and then `tc qdisc replace dev eth9 parent 1:4 fq_codel`"
+        ),
+        "{unnamed}"
+    );
 }
 
 #[test]

@@ -470,7 +470,8 @@ pub struct Counters {
     pub packets: u64,
     /// Packets dropped, for whatever reason.
     pub drops: u32,
-    /// Of those, the ones for lack of room, where the kind tells.
+    /// Of those, the ones on which the AQM did not decide, where the kind tells: for lack of room, and of
+    /// CAKE acknowledgements that its filter took out.
     pub shed: u32,
     /// Packets marked by the AQM, where the kind tells.
     pub marks: u32,
@@ -487,7 +488,7 @@ pub struct Counters {
 }
 
 impl Xstats {
-    /// Packets that the AQM marked, and packets dropped for lack of room.
+    /// Packets that the AQM marked, and packets dropped on which it did not decide.
     fn marks_and_shed(&self) -> (u32, u32) {
         use crate::kinds::{CakeStat, CakeTin, CakeTinStat, FqCodelXstats};
         match self {
@@ -506,11 +507,15 @@ impl Xstats {
                     CakeTin::Tin(_, stats) => Some(stats),
                     CakeTin::Other(_) => None,
                 });
-                let marks = stats.flat_map(|stats| stats.iter()).map(|stat| match stat {
-                    CakeTinStat::EcnMarkedPackets(marks) => *marks,
-                    _ => 0,
+                // Acknowledgements that its filter takes out are counted as drops, too.
+                let counts = stats.flat_map(|stats| stats.iter()).map(|stat| match stat {
+                    CakeTinStat::EcnMarkedPackets(marks) => (*marks, 0),
+                    CakeTinStat::AcksDroppedPackets(acks) => (0, *acks),
+                    _ => (0, 0),
                 });
-                (marks.fold(0, u32::wrapping_add), 0)
+                counts.fold((0, 0), |(marks, shed): (u32, u32), (more, acks)| {
+                    (marks.wrapping_add(more), shed.wrapping_add(acks))
+                })
             }
             _ => (0, 0),
         }

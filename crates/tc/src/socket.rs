@@ -60,7 +60,7 @@ pub enum Error {
     #[error("netlink: {0}")]
     Decode(#[from] DecodeError),
     /// What was asked for changed all the time.
-    #[error("the queues changed during each of {DUMPS} dumps; try again when they rest")]
+    #[error("what was asked for changed during each of {DUMPS} dumps; try again when it rests")]
     Restless,
 }
 
@@ -133,25 +133,32 @@ impl Link {
         }
     }
 
+    /// Asks until nothing changed meanwhile.
+    fn at_rest<T>(&mut self, mut once: impl FnMut(&mut Link) -> Result<T, Error>) -> Result<T, Error> {
+        for _ in 1..DUMPS {
+            match once(self) {
+                Err(Error::Restless) => {}
+                done => return done,
+            }
+        }
+        once(self)
+    }
+
     fn dump(&mut self, request: &Message) -> Result<Vec<Message>, Error> {
-        for _ in 0..DUMPS {
-            self.request.clear();
-            request.encode(&mut self.request);
+        self.at_rest(|link| {
+            link.request.clear();
+            request.encode(&mut link.request);
             let mut all = Vec::new();
-            let done = self.ask(NLM_F_REQUEST | NLM_F_DUMP, |_, whole| {
+            link.ask(NLM_F_REQUEST | NLM_F_DUMP, |_, whole| {
                 let message = Message::decode(whole)?;
                 // The kernel tells the disciplines of all interfaces.
                 if request.interface == 0 || message.interface == request.interface {
                     all.push(message);
                 }
                 Ok(())
-            });
-            match done {
-                Err(Error::Restless) => {}
-                done => return done.map(|()| all),
-            }
-        }
-        Err(Error::Restless)
+            })?;
+            Ok(all)
+        })
     }
 
     /// The disciplines of an interface, or of all with 0.
@@ -201,16 +208,18 @@ impl Link {
 
     /// The interfaces.
     pub fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {
-        self.request.clear();
-        self.request.extend_from_slice(&((HEADER + IFINFO) as u32).to_ne_bytes());
-        self.request.extend_from_slice(&GET_LINK.to_ne_bytes());
-        self.request.resize(HEADER + IFINFO, 0);
-        let mut all = Vec::new();
-        self.ask(NLM_F_REQUEST | NLM_F_DUMP, |_, whole| {
-            all.extend(interface(whole));
-            Ok(())
-        })?;
-        Ok(all)
+        self.at_rest(|link| {
+            link.request.clear();
+            link.request.extend_from_slice(&((HEADER + IFINFO) as u32).to_ne_bytes());
+            link.request.extend_from_slice(&GET_LINK.to_ne_bytes());
+            link.request.resize(HEADER + IFINFO, 0);
+            let mut all = Vec::new();
+            link.ask(NLM_F_REQUEST | NLM_F_DUMP, |_, whole| {
+                all.extend(interface(whole));
+                Ok(())
+            })?;
+            Ok(all)
+        })
     }
 }
 

@@ -106,6 +106,20 @@ fn statistics_of_newer_kernels_are_read_as_far_as_they_are_known() {
 }
 
 #[test]
+fn acknowledgements_that_cake_filters_are_no_signals_of_its_aqm() {
+    let tin = |number: u16, marks: u32, acks: u32| {
+        let stats = vec![CakeTinStat::EcnMarkedPackets(marks), CakeTinStat::AcksDroppedPackets(acks)];
+        CakeTin::Tin(number, stats.into())
+    };
+    let tins = CakeStat::Tins(vec![tin(1, 3, 50), tin(2, 4, 7)].into());
+    let mut message = of(Kind::Cake, Options::Cake(Vec::new().into()));
+    let app = StatAttribute::App(Xstats::Cake(vec![tins].into()));
+    message.attributes.push(TcAttribute::Stats2(vec![app].into()));
+    let counters = message.counters();
+    assert_eq!((counters.marks, counters.shed), (7, 57));
+}
+
+#[test]
 fn what_is_no_message_is_refused() {
     let mut bytes = Vec::new();
     of(Kind::Codel, Options::Codel(Vec::new().into())).encode(&mut bytes);

@@ -8,7 +8,7 @@ use crate::output::Failure;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 use weir_config::{Document, SteerConfig};
-use weir_kernel::{Event, News, Setup, Standing, Steerer};
+use weir_kernel::{Event, Kind, News, Setup, Standing, Steerer};
 use weir_operate::{Applied, Board, DirectionStatus, Move, Packets, PolicyStatus, Refusal, Refused, Status};
 use weir_units::{Bytes, Rate, Time};
 
@@ -126,6 +126,9 @@ impl Watched {
         let waiting = u64::from(queue.waiting_packets);
         let policy = policy_in_force(&self.current, queue);
         let delay = counters.delay.unwrap_or_else(|| queue.link.time_for(counters.waiting)).as_millis_f64();
+        // What CAKE's AQM did not discard its filter of acknowledgements did.
+        let filters = matches!(queue.place.kind, Kind::Cake | Kind::CakeMq);
+        let (overflowed, acks_filtered) = if filters { (0, queue.shed) } else { (queue.shed, 0) };
         let left = queue.left.map(|why| format!(", left: {}", why.text()));
         DirectionStatus {
             name: queue.place.label(),
@@ -151,7 +154,8 @@ impl Watched {
                 delivered_bytes: counters.sent.get(),
                 // The kernel does not tell where its AQM discards.
                 dropped_at_head: counters.discarded.saturating_sub(queue.shed),
-                overflowed: queue.shed,
+                overflowed,
+                acks_filtered,
                 marked: queue.marked,
                 ..Packets::default()
             },
