@@ -134,7 +134,7 @@ static void describe(struct rte_mbuf *m, struct weir_packet *p)
         bool first = !(v4->fragment_offset & rte_cpu_to_be_16(RTE_IPV4_HDR_OFFSET_MASK | RTE_IPV4_HDR_MF_FLAG));
         if (first && has_ports(v4->next_proto_id) && left >= length + 4)
             memcpy(&ports, (const char *)ip + length, 4);
-        p->ecn = v4->type_of_service & 3;
+        p->ecn = v4->type_of_service;
         p->sender = rte_jhash_1word(v4->src_addr, 0);
         p->receiver = rte_jhash_1word(v4->dst_addr, 0);
         p->flow = rte_jhash_3words(p->sender, p->receiver, ports, v4->next_proto_id);
@@ -142,7 +142,7 @@ static void describe(struct rte_mbuf *m, struct weir_packet *p)
         const struct rte_ipv6_hdr *v6 = ip;
         if (has_ports(v6->proto) && left >= sizeof *v6 + 4)
             memcpy(&ports, v6 + 1, 4);
-        p->ecn = (rte_be_to_cpu_32(v6->vtc_flow) >> 20) & 3;
+        p->ecn = (uint8_t)(rte_be_to_cpu_32(v6->vtc_flow) >> 20);
         p->sender = rte_jhash(v6->src_addr, 16, 0);
         p->receiver = rte_jhash(v6->dst_addr, 16, 0);
         p->flow = rte_jhash_3words(p->sender, p->receiver, ports, v6->proto);

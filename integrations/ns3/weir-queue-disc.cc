@@ -187,7 +187,7 @@ Describe(const QueueDiscItem& item, uint32_t perturbation)
     uint8_t field = 0;
     if (item.GetUint8Value(QueueItem::IP_DSFIELD, field))
     {
-        packet.ecn = field & 3;
+        packet.ecn = field;
     }
     if (auto v4 = dynamic_cast<const Ipv4QueueDiscItem*>(&item))
     {

@@ -1,7 +1,7 @@
 //! Environments for learning: simulations that go on step by step, side by side.
 
 use crate::Scenario;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -313,8 +313,14 @@ impl Environments {
         }
         let rate_bps = of.rate.as_bps_f64();
         let step = scenario.run.sample;
-        let places = Mutex::new((0..count).map(|_| None).collect());
-        Ok(Environments { scenario, sets, link: number, rate_bps, step, places, threads: threads.max(1) })
+        let mut places = Vec::new();
+        // Memory that is refused otherwise ends the interpreter.
+        places.try_reserve_exact(count).map_err(|_| {
+            PyMemoryError::new_err(format!("there is no memory for {count} environments: give fewer"))
+        })?;
+        places.resize_with(count, || None);
+        let (places, threads) = (Mutex::new(places), threads.max(1));
+        Ok(Environments { scenario, sets, link: number, rate_bps, step, places, threads })
     }
 
     /// Names and meanings of what is observed.

@@ -131,6 +131,9 @@ def test_what_cannot_be_learned_is_refused():
         env.step([float("nan")])
     with pytest.raises(ValueError, match="num_envs"):
         weir.envs.LinkVectorEnv(0)
+    # More than the address space of a process has room for, whatever the system promises.
+    with pytest.raises(MemoryError, match="environments: give fewer"):
+        weir.envs.LinkVectorEnv(2**42)
 
 
 def test_examples_of_the_docstrings():

@@ -1,6 +1,8 @@
 """The package as its users see it. `make embed` runs these, with the golden steps of the repository."""
 
+import collections.abc
 import doctest
+import enum
 import json
 import os
 import pathlib
@@ -107,6 +109,19 @@ def test_refusals_are_those_of_the_program():
         weir.run({**SCENARIO, "link": {"rate": object()}})
 
 
+def test_numbers_of_kinds_that_write_themselves_in_another_way_are_numbers():
+    class Count(enum.IntEnum):
+        TWO = 2
+
+    class Share(float):
+        # As those of numpy write themselves.
+        def __repr__(self):
+            return f"np.float64({float(self)})"
+
+    assert weir._toml([Count.TWO, Share(0.25), 3, 0.5, True], "key") == "[2, 0.25, 3, 0.5, true]"
+    weir.check({**SCENARIO, "flows": [{"count": Count.TWO}]})
+
+
 def test_every_scenario_of_the_repository_is_understood():
     files = sorted((ROOT / "data/scenarios").glob("*_smoke.toml"))
     assert len(files) > 10
@@ -190,6 +205,27 @@ def test_steps_that_cannot_be_are_refused():
         codel.step(call="empty", now_ns=9)
     with pytest.raises(ValueError, match="the calls are"):
         codel.step(call="enqeue", now_ns=20)
+    with pytest.raises(TypeError, match="no key 'length'; its keys are call, now_ns"):
+        codel.step(call="enqueue", now_ns=20, length=1500)
+    with pytest.raises(TypeError, match="no key 'rate'"):
+        codel.steps([{"call": "empty", "now_ns": 20}, {"call": "empty", "now_ns": 21, "rate": 1}])
+    # Neither was asked, and what a mapping raises is no default.
+    codel.step(call="empty", now_ns=11)
+
+    class Broken(collections.abc.Mapping):
+        def __getitem__(self, key):
+            if key == "len":
+                raise RuntimeError("not to be had")
+            return {"call": "enqueue", "now_ns": 30}[key]
+
+        def __iter__(self):
+            return iter(("call", "now_ns", "len"))
+
+        def __len__(self):
+            return 3
+
+    with pytest.raises(RuntimeError, match="not to be had"):
+        codel.steps([Broken()])
     with pytest.raises(weir.ScenarioError, match="targt"):
         weir.Algorithm("codel", targt="5ms")
     codel.setpoint_ns = 7_000_000

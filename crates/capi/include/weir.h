@@ -107,6 +107,11 @@
 #define WEIR_BATCH_MAX (1 << 20)
 
 /*
+ Most bytes of one packet.
+ */
+#define WEIR_LENGTH_MAX (1 << 20)
+
+/*
  No time: nothing waits.
  */
 #define WEIR_NEVER UINT64_MAX
@@ -232,7 +237,7 @@ typedef struct weir_packet {
      */
     uint64_t cookie;
     /*
-     Bytes, by the accounting in which the link's rate is meant.
+     Bytes, by the accounting in which the link's rate is meant: 1 to WEIR_LENGTH_MAX.
      */
     uint32_t length;
     /*
@@ -463,7 +468,7 @@ typedef struct weir_step {
      */
     uint64_t rtt_ns;
     /*
-     Bytes of the packet.
+     Bytes of the packet: WEIR_LENGTH_MAX at most.
      */
     uint32_t length;
     /*
@@ -559,7 +564,8 @@ int32_t weir_queue_destroy(struct weir_queue **queue);
 /*
  Offers packets, and writes a verdict for each: WEIR_FORWARD if it waits now, WEIR_DROP with a cause if it
  is the caller's again. Returns how many were taken in, which is less than `count` only if discarded
- packets must be taken out first, or a code below 0.
+ packets must be taken out first, or a code below 0. If the length of one is 0 or more than
+ WEIR_LENGTH_MAX, that is WEIR_E_VALUE and none is taken in.
 
  The caller promises:
 
@@ -726,8 +732,8 @@ int32_t weir_aqm_destroy(struct weir_aqm **aqm);
 
 /*
  Asks questions in order, and writes what the algorithm says to each, WEIR_NO_VERDICT where it says
- nothing. Returns how many were asked: less than `count` if the next one has a `call` or a time that does
- not exist.
+ nothing. Returns how many were asked: less than `count` if the next one has a `call`, a time or a length
+ that does not exist, which changes nothing.
 
  The caller promises:
 

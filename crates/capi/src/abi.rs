@@ -152,7 +152,8 @@ fn queue_config(options: &Options) -> Result<Embedded, Refusal> {
 fn queue_of(options: &Options, config: &Embedded) -> Result<Queue, Refusal> {
     let inner = build(config, options.start, options.seed).map_err(|e| Refusal::new(WEIR_E_REFUSED, e))?;
     let floor = config.aqm.as_ref().and_then(AqmConfig::raise_floor);
-    Ok(Queue { inner, pace: Pace::new(config, options.start), pending: Pending::new(), floor })
+    let pending = Pending::new(config.packets);
+    Ok(Queue { inner, pace: Pace::new(config, options.start), pending, floor })
 }
 
 /// Ends a queue and sets the variable to null. Packets that still wait are not handed back: see
@@ -178,7 +179,8 @@ unsafe fn queue_with(
 
 /// Offers packets, and writes a verdict for each: WEIR_FORWARD if it waits now, WEIR_DROP with a cause if it
 /// is the caller's again. Returns how many were taken in, which is less than `count` only if discarded
-/// packets must be taken out first, or a code below 0.
+/// packets must be taken out first, or a code below 0. If the length of one is 0 or more than
+/// WEIR_LENGTH_MAX, that is WEIR_E_VALUE and none is taken in.
 ///
 /// # Safety
 ///
@@ -197,11 +199,17 @@ pub unsafe extern "C" fn weir_queue_enqueue(
             let count = batch(count)?;
             usable(packets, count)?;
             usable(verdicts, count)?;
+            let packets: &[weir_packet] =
+                if count == 0 { &[] } else { std::slice::from_raw_parts(packets, count) };
+            // Room is made in the flow with the most bytes, and there is none where packets have no bytes.
+            // What a flow has, 4 GB and one packet at most, is counted in 32 bits.
+            if packets.iter().any(|packet| packet.length == 0 || packet.length > WEIR_LENGTH_MAX) {
+                return Err(WEIR_E_VALUE);
+            }
             clock(&mut handle.body.pace.last, &mut handle.clamped, now_ns)?;
             if count == 0 {
                 return Ok(0);
             }
-            let packets = std::slice::from_raw_parts(packets, count);
             let verdicts = std::slice::from_raw_parts_mut(verdicts.cast::<MaybeUninit<u8>>(), count);
             let queue = &mut handle.body;
             let taken = queue.inner.enqueue(&mut queue.pace, packets, verdicts, &mut queue.pending);
@@ -476,7 +484,7 @@ pub unsafe extern "C" fn weir_queue_set_policy(
                     _ => Err(say(WEIR_E_REFUSED, "this algorithm has no set point".to_string())),
                 };
             }
-            let policy = text(policy)?;
+            let policy = text(policy).map_err(|code| say(code, "`policy` is not UTF-8".to_string()))?;
             let policy =
                 PolicyConfig::parse("policy", policy).map_err(|e| say(WEIR_E_CONFIG, e.to_string()))?;
             let policy = policy.with_floor(queue.floor).policy();
@@ -633,8 +641,8 @@ unsafe fn aqm_with(aqm: *mut weir_aqm, call: impl FnOnce(&mut Handle<Algorithm>)
 }
 
 /// Asks questions in order, and writes what the algorithm says to each, WEIR_NO_VERDICT where it says
-/// nothing. Returns how many were asked: less than `count` if the next one has a `call` or a time that does
-/// not exist.
+/// nothing. Returns how many were asked: less than `count` if the next one has a `call`, a time or a length
+/// that does not exist, which changes nothing.
 ///
 /// # Safety
 ///
@@ -665,9 +673,12 @@ pub unsafe extern "C" fn weir_aqm_steps(
 }
 
 fn ask(handle: &mut Handle<Algorithm>, step: &weir_step) -> Result<u8, i32> {
-    if !(WEIR_CALL_ENQUEUE..=WEIR_CALL_RTT).contains(&step.call) || step.delay_ns > 1 << 62 {
+    let is_call = (WEIR_CALL_ENQUEUE..=WEIR_CALL_RTT).contains(&step.call);
+    if !is_call || step.delay_ns > 1 << 62 || step.length > WEIR_LENGTH_MAX {
         return Err(WEIR_E_VALUE);
     }
+    // Before the clock of the algorithm goes on: what is refused changes nothing.
+    let rtt = if step.call == WEIR_CALL_RTT { span_of(step.rtt_ns)? } else { Duration::ZERO };
     let now = clock(&mut handle.body.last, &mut handle.clamped, step.now_ns)?;
     let queue = View {
         backlog: Bytes::new(step.backlog),
@@ -691,7 +702,7 @@ fn ask(handle: &mut Handle<Algorithm>, step: &weir_step) -> Result<u8, i32> {
         WEIR_CALL_OVERFLOW => aqm.on_overflow(&m, &packet),
         WEIR_CALL_EMPTY => aqm.on_empty(now),
         WEIR_CALL_WAKEUP => aqm.on_wakeup(&m),
-        _ => aqm.on_sample(now, Sample::Rtt(span_of(step.rtt_ns)?)),
+        _ => aqm.on_sample(now, Sample::Rtt(rtt)),
     }
     Ok(WEIR_NO_VERDICT)
 }

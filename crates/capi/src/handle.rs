@@ -243,9 +243,6 @@ impl Options {
         if sizes != (size_of::<weir_options>(), size_of::<weir_packet>(), size_of::<weir_departure>()) {
             return Err(WEIR_E_SIZE);
         }
-        if given.start_ns > TIME_MAX {
-            return Err(WEIR_E_VALUE);
-        }
         let (message, message_size) = (given.message.cast::<u8>(), given.message_size);
         let mut read = Options {
             config: String::new(),
@@ -257,6 +254,10 @@ impl Options {
             message_size,
         };
         read.say("");
+        if given.start_ns > TIME_MAX {
+            read.say("`start_ns` is later than 2^62 ns");
+            return Err(WEIR_E_VALUE);
+        }
         // SAFETY: a text that ends with a zero, as the header says.
         match unsafe { text(given.config) } {
             Ok(config) => read.config = config.to_string(),

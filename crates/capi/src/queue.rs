@@ -20,8 +20,8 @@ use weir_steer::{Helm, Policy, SteerError};
 use weir_units::{Bytes, Duration, Rate, Time};
 use weir_wire::dscp::Dscp;
 
-/// Most discarded packets that wait to be handed out. At half of it no packets are taken in, so that what is
-/// near it came of packets that left.
+/// Most discarded packets that wait to be handed out, beside those that a single packet displaced. At half of
+/// it no packets are taken in, so that what is near it came of packets that left.
 const PENDING_MAX: usize = 1024;
 
 /// Packets that were discarded while there was no room to say so.
@@ -29,9 +29,10 @@ const PENDING_MAX: usize = 1024;
 pub struct Pending(VecDeque<weir_departure>);
 
 impl Pending {
-    /// With memory for as many as there may be.
-    pub fn new() -> Pending {
-        Pending(VecDeque::with_capacity(PENDING_MAX))
+    /// With memory for as many as there may be: a large packet may displace all small ones of a queue of
+    /// `packets` at once.
+    pub fn new(packets: u32) -> Pending {
+        Pending(VecDeque::with_capacity(PENDING_MAX + packets as usize))
     }
 
     /// How many wait.

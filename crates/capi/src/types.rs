@@ -46,6 +46,8 @@ pub const WEIR_CAUSE_CHANCE: u8 = 3;
 
 /// Most packets of one call.
 pub const WEIR_BATCH_MAX: u32 = 1 << 20;
+/// Most bytes of one packet.
+pub const WEIR_LENGTH_MAX: u32 = 1 << 20;
 /// No time: nothing waits.
 pub const WEIR_NEVER: u64 = u64::MAX;
 /// No rate: a user is not held to any.
@@ -108,7 +110,7 @@ impl Default for weir_options {
 pub struct weir_packet {
     /// What the caller knows it by; handed back as it is.
     pub cookie: u64,
-    /// Bytes, by the accounting in which the link's rate is meant.
+    /// Bytes, by the accounting in which the link's rate is meant: 1 to WEIR_LENGTH_MAX.
     pub length: u32,
     /// Hash of its flow.
     pub flow: u32,
@@ -261,7 +263,7 @@ pub struct weir_step {
     pub dice: u64,
     /// The round trip, for WEIR_CALL_RTT.
     pub rtt_ns: u64,
-    /// Bytes of the packet.
+    /// Bytes of the packet: WEIR_LENGTH_MAX at most.
     pub length: u32,
     /// Hash of its flow.
     pub flow: u32,

@@ -168,9 +168,10 @@ impl Alarms {
     /// Looks at a status, and tells there how alarms stand; those that were raised or cleared.
     pub fn look(&mut self, status: &mut Status) -> Vec<AlarmStatus> {
         let now_s = status.uptime_s;
+        let mut changed = self.begin_anew(now_s);
         let span_s = self.before.as_ref().map_or(0.0, |before| now_s - before.at_s);
         let found = self.conditions(status, span_s);
-        let mut changed = self.let_go(&found, status);
+        changed.extend(self.let_go(&found, status));
         if self.before.is_none() || span_s >= PERIOD_S {
             changed.extend(self.count(found, now_s, span_s));
             let counts = status.directions.iter().map(|one| (one.name.clone(), Counts::of(one)));
@@ -178,6 +179,20 @@ impl Alarms {
         }
         status.alarms = self.lasting.iter().map(|(of, lasting)| told(of, lasting, now_s)).collect();
         changed
+    }
+
+    /// Forgets everything where the time runs back: another run of the program began, as in `weir lab`. Those
+    /// that were raised.
+    fn begin_anew(&mut self, now_s: f64) -> Vec<AlarmStatus> {
+        let Some(before) = self.before.take_if(|before| now_s < before.at_s) else { return Vec::new() };
+        let lasting = std::mem::take(&mut self.lasting);
+        let raised = lasting.iter().filter(|(_, lasting)| lasting.raised_s.is_some());
+        let cleared = raised.map(|(of, lasting)| AlarmStatus {
+            is_raised: false,
+            why: "the run in which it was raised is over".into(),
+            ..told(of, lasting, before.at_s)
+        });
+        cleared.collect()
     }
 
     /// Forgets what is watched no more, as queues may go and be left to others; those that were raised.
@@ -430,5 +445,16 @@ mod tests {
         cleared(|now| now.directions[0].policy = None, "policy_missed of a_to_b: it is watched no more");
         let left = "policy_missed of a_to_b: its queue was left to others, and is watched no more";
         cleared(|now| now.directions[0].is_left = true, left);
+    }
+
+    #[test]
+    fn another_run_begins_with_alarms_of_its_own() {
+        // The time of a run begins with it, as in `weir lab`.
+        let told = watched(60, |at_s| status(at_s % 25.0, 0.5));
+        let raised =
+            "policy_missed of a_to_b: used to 50 % at the largest set point, and the policy asks for 99 %";
+        let over = "policy_missed of a_to_b: the run in which it was raised is over";
+        let wanted = [("10 +", raised), ("25 -", over), ("35 +", raised), ("50 -", over), ("60 +", raised)];
+        assert_eq!(told, wanted.map(|(when, text)| format!("{when}{text}")));
     }
 }

@@ -199,7 +199,8 @@ pub(crate) struct Viewed {
     board: Board,
     /// The latest status as an event.
     latest: watch::Sender<Bytes>,
-    viewers: Arc<AtomicUsize>,
+    /// Those of the control socket and those of the page, where everybody of this machine may look.
+    viewers: [Arc<AtomicUsize>; 2],
 }
 
 thread_local! {
@@ -218,7 +219,7 @@ impl Drop for Viewer {
 
 impl Viewed {
     pub(crate) fn new(board: Board) -> Viewed {
-        Viewed { board, latest: watch::Sender::new(Bytes::new()), viewers: Arc::default() }
+        Viewed { board, latest: watch::Sender::new(Bytes::new()), viewers: Default::default() }
     }
 
     /// Writes a status twice a second, if somebody looks, and keeps a few numbers of each.
@@ -248,10 +249,11 @@ impl Viewed {
         }
     }
 
-    /// Tells somebody how the program stands until they go.
-    pub(crate) fn answer(&self) -> Answer {
-        let viewer = Viewer(self.viewers.clone());
-        if self.viewers.fetch_add(1, Ordering::Relaxed) >= VIEWERS_MAX {
+    /// Tells somebody at the page, or at the control socket, how the program stands until they go.
+    pub(crate) fn answer(&self, is_at_page: bool) -> Answer {
+        let viewers = &self.viewers[usize::from(is_at_page)];
+        let viewer = Viewer(viewers.clone());
+        if viewers.fetch_add(1, Ordering::Relaxed) >= VIEWERS_MAX {
             let why = format!("{VIEWERS_MAX} others look already. Remedy: try again when one has gone");
             return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
         }

@@ -32,13 +32,13 @@ use tokio_io_timeout::TimeoutStream;
 pub const BODY_MAX: usize = 64 << 10;
 /// Most bytes of a head, and of what a connection holds of a request at once.
 pub const HEADERS_MAX: usize = 16 << 10;
-/// Most connections at once, of the socket and of the TCP address each.
+/// Most connections at once of the control socket.
 pub const CONNECTIONS_MAX: usize = 64;
-/// Most connections of the page at once: a browser takes up to six.
+/// Most connections at once of the page, of which a browser takes up to six, and of the address of metrics.
 pub const PAGE_CONNECTIONS_MAX: usize = 512;
 /// How long a client may take to send a request, and to take some bytes of the answer.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a connection may rest between requests.
+/// How long a connection of the control socket may rest between requests.
 const IDLE: Duration = Duration::from_secs(60);
 /// Orders that wait for whoever runs the program.
 const ORDERS_MAX: usize = 16;
@@ -238,8 +238,9 @@ async fn serve_metrics(listener: tokio::net::TcpListener, boards: Arc<[Board]>, 
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
+                // As at the page: everybody may come here, and nobody is to keep monitoring out.
                 let entry = Entry::Metrics(boards.clone());
-                admit(&open, stream, asked.clone(), entry, (CONNECTIONS_MAX, IDLE));
+                admit(&open, stream, asked.clone(), entry, (PAGE_CONNECTIONS_MAX, PATIENCE));
             }
             Err(_) => tokio::time::sleep(REST).await,
         }
@@ -361,7 +362,7 @@ where
         (Endpoint::Plans, _) => asked.board.customers().answer_plan(request.uri().query()),
         (Endpoint::Configuration, _) => json(StatusCode::OK, &asked.board.configuration()),
         (Endpoint::Description, _) => json(StatusCode::OK, &api::description()),
-        (Endpoint::Events, _) => asked.viewed.answer(),
+        (Endpoint::Events, _) => asked.viewed.answer(matches!(entry, Entry::Page(..))),
         (Endpoint::File(file), _) => answer(StatusCode::OK, file.kind, file.text.into()),
         (Endpoint::Health, _) => health(Status::health),
         (Endpoint::Ready, _) => health(Status::readiness),

@@ -23,13 +23,15 @@ pub struct ControlSocket {
 impl ControlSocket {
     /// Listens in a folder under the number of this process, as nobody but its owner may ask; takes away the
     /// names that killed runs left there. Of several links of a process each listens for itself: `link`
-    /// counts them, from zero, and all but the first have their number in the name, from two.
+    /// counts them, from zero, and all but the first have their number in the name, from two. A name that a
+    /// running program has is passed over for the next one: programs in several containers that share the
+    /// folder may have the same process number.
     pub fn bind(folder: &Path, link: usize) -> io::Result<ControlSocket> {
+        // One program at a time chooses a name. A file system without locks is no reason to have no socket.
+        let alone = fs::File::open(folder)?;
+        let _ = alone.lock();
         let _ = running(folder);
-        let number = if link == 0 { String::new() } else { format!("-{}", link + 1) };
-        let path = folder.join(format!("{PREFIX}{}{number}{SUFFIX}", std::process::id()));
-        // An earlier process of the same number is gone.
-        let _ = fs::remove_file(&path);
+        let path = free_name(folder, link);
         // Between its two steps, to bind and to listen, it seems to be one that nobody listens behind: until
         // then it has a name that nobody looks for.
         let unborn = path.with_extension(UNBORN);
@@ -58,6 +60,18 @@ impl ControlSocket {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The first name in a folder that nobody has, from that of this link on.
+fn free_name(folder: &Path, mut link: usize) -> PathBuf {
+    loop {
+        let number = if link == 0 { String::new() } else { format!("-{}", link + 1) };
+        let path = folder.join(format!("{PREFIX}{}{number}{SUFFIX}", std::process::id()));
+        if fs::symlink_metadata(&path).is_err() {
+            return path;
+        }
+        link += 1;
     }
 }
 
@@ -117,6 +131,22 @@ mod tests {
         drop((socket, third, tenth));
         assert_eq!(running(folder.path()).unwrap(), [] as [PathBuf; 0]);
         assert!(folder.path().join("12-34.json").exists());
+    }
+
+    #[test]
+    fn a_name_that_a_running_program_has_is_left_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        // As in two containers, in which both programs have the same number.
+        let first = ControlSocket::bind(folder.path(), 0).unwrap();
+        let second = ControlSocket::bind(folder.path(), 0).unwrap();
+        let third = ControlSocket::bind(folder.path(), 1).unwrap();
+        assert!(second.path().ends_with(format!("control-{}-2.sock", std::process::id())));
+        assert_eq!(running(folder.path()).unwrap(), [first.path(), second.path(), third.path()]);
+        drop((second, third));
+        assert_eq!(running(folder.path()).unwrap(), [first.path()]);
+        drop(first);
+        let again = ControlSocket::bind(folder.path(), 0).unwrap();
+        assert!(again.path().ends_with(format!("control-{}.sock", std::process::id())));
     }
 
     #[test]

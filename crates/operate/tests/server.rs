@@ -722,7 +722,7 @@ fn at_the_page_everybody_of_this_machine_looks_and_who_has_the_token_changes() {
 }
 
 /// Reads events until something is in them.
-fn read_until(stream: &mut TcpStream, words: &str) -> String {
+fn read_until(stream: &mut impl Read, words: &str) -> String {
     let (mut text, mut part) = (String::new(), [0; 4096]);
     while !text.contains(words) {
         let length = stream.read(&mut part).unwrap();
@@ -767,6 +767,29 @@ fn viewers_are_told_twice_a_second_and_those_who_do_not_read_cost_nothing() {
             break;
         }
         assert!(Instant::now() < deadline, "{answer}");
+    }
+}
+
+#[test]
+fn viewers_of_the_page_take_no_place_of_those_of_the_control_socket() {
+    let running = start();
+    let mut at_page: Vec<TcpStream> = (0..VIEWERS_MAX).map(|_| viewer(&running)).collect();
+    at_page.iter_mut().for_each(|one| drop(read_until(one, "event: status")));
+    let mut at_socket = unix(&running);
+    at_socket.write_all(b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let answer = read_until(&mut at_socket, "\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[test]
+fn silent_connections_do_not_keep_monitoring_out_and_give_way() {
+    let running = start();
+    let held: Vec<TcpStream> = (0..CONNECTIONS_MAX).map(|_| tcp(running.address)).collect();
+    let scrape = b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    assert!(exchange(tcp(running.address), scrape).contains("weir_uptime_seconds"));
+    for mut silent in held {
+        silent.set_read_timeout(Some(8 * weir_operate::PATIENCE)).unwrap();
+        silent.read_to_end(&mut Vec::new()).expect("it is closed long before a minute is over");
     }
 }
 

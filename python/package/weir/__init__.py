@@ -86,8 +86,11 @@ def _toml(value: Any, key: str) -> str:
     if isinstance(value, str):
         # What JSON escapes TOML escapes alike.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, (int, float)):
-        return repr(value)
+    # Kinds of numbers that are derived from these, such as numpy's, may write themselves in another way.
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return float.__repr__(value)
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_toml(str(k), key)} = {_toml(v, f'{key}.{k}')}" for k, v in value.items()) + " }"
     if isinstance(value, (list, tuple)):
@@ -275,6 +278,22 @@ def parameters(algorithm: str) -> list[dict[str, str]]:
     return [dict(zip(("name", "doc", "default", "min", "max"), row)) for row in _weir.parameters(algorithm)]
 
 
+_STEP = (
+    "call", "now_ns", "arrived_ns", "seq", "len", "flow", "ecn", "backlog", "packets", "delay_ns", "rate_bps", "dice", "rtt_ns",
+)
+"""The keys of a step."""
+
+
+def _step(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A step whose keys are known; ``verdict``, which golden steps have beside them, is passed over."""
+    step = dict(given)
+    step.pop("verdict", None)
+    for key in step:
+        if key not in _STEP:
+            raise TypeError(f"a step has no key {key!r}; its keys are {', '.join(_STEP)}")
+    return step
+
+
 class Algorithm:
     """An algorithm alone, step by step; who asks keeps the packets.
 
@@ -299,11 +318,12 @@ class Algorithm:
     def step(self, **step: Any) -> str | None:
         """Asks one question: ``forward``, ``mark: CAUSE``, ``drop: CAUSE``, or None where there is nothing to
         say."""
-        return self._inner.steps([step])[0]
+        return self._inner.steps([_step(step)])[0]
 
     def steps(self, steps: Iterable[Mapping[str, Any]]) -> list[str | None]:
-        """Asks questions in order. One that is refused raises; those before it were asked."""
-        return self._inner.steps(list(steps))
+        """Asks questions in order. One that is refused raises; those before it were asked. An unknown key
+        raises before the first is asked."""
+        return self._inner.steps([_step(step) for step in steps])
 
     @property
     def setpoint_ns(self) -> int | None:

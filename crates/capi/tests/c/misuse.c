@@ -69,6 +69,14 @@ static void making(void)
     CHECK(weir_queue_create(&options, &queue) == WEIR_E_CONFIG && strlen(message) == 7 && message[8] == 'x');
     options.message = NULL;
     CHECK(weir_queue_create(&options, &queue) == WEIR_E_CONFIG);
+    /* Of what is refused before the text is read, too. */
+    options = with("rate = '1Mbit/s'\naqm.name = 'pie'");
+    options.start_ns = UINT64_MAX;
+    strcpy(message, "of a call before");
+    CHECK(weir_queue_create(&options, &queue) == WEIR_E_VALUE && strstr(message, "start_ns"));
+    options.start_ns = 0;
+    CHECK(weir_queue_create(&options, &queue) == WEIR_OK && !*message);
+    CHECK(weir_queue_destroy(&queue) == WEIR_OK);
 }
 
 static void memory_of_the_caller(void)
@@ -115,6 +123,12 @@ static void using(void)
     CHECK(weir_queue_enqueue(queue, 0, (void *)((char *)in + 1), 1, said) == WEIR_E_VALUE);
     CHECK(weir_queue_enqueue(queue, 0, in, WEIR_BATCH_MAX + 1, said) == WEIR_E_VALUE);
     CHECK(weir_queue_enqueue(queue, UINT64_MAX, in, 1, said) == WEIR_E_VALUE);
+    /* Packets of no length, or of one that none has, are refused with those beside them; the clock stays. */
+    in[1].length = 0;
+    CHECK(weir_queue_enqueue(queue, 9000000, in, 2, said) == WEIR_E_VALUE);
+    in[1].length = WEIR_LENGTH_MAX + 1;
+    CHECK(weir_queue_enqueue(queue, 9000000, in, 2, said) == WEIR_E_VALUE);
+    in[1].length = 1000;
     CHECK(weir_queue_enqueue(queue, 0, NULL, 0, NULL) == 0);
     CHECK(weir_queue_dequeue(queue, 0, NULL, 1) == WEIR_E_NULL);
     CHECK(weir_queue_dequeue(queue, 0, NULL, 0) == 0);
@@ -134,11 +148,14 @@ static void using(void)
         in[n] = (struct weir_packet){.cookie = 10 + (uint64_t)n, .length = 2000};
     CHECK(weir_queue_enqueue(queue, 6000000, in, 4, said) == 4);
     CHECK(said[1] == WEIR_FORWARD && said[2] == (WEIR_DROP | WEIR_CAUSE_OVERFLOW) && WEIR_CAUSE(said[3]) == 1);
+    in[0].length = WEIR_LENGTH_MAX;
+    CHECK(weir_queue_enqueue(queue, 6000000, in, 1, said) == 1 && said[0] == (WEIR_DROP | WEIR_CAUSE_OVERFLOW));
 
     CHECK(weir_queue_set_rate(queue, 999) == WEIR_E_VALUE && weir_queue_set_rate(queue, 16000000) == WEIR_OK);
     CHECK(weir_queue_set_policy(queue, "target_max = '1'", message, sizeof message) == WEIR_E_CONFIG);
     CHECK(strstr(message, "target_max"));
     CHECK(weir_queue_set_policy(queue, "target_max = '1us'", message, sizeof message) == WEIR_E_CONFIG);
+    CHECK(weir_queue_set_policy(queue, "\xff\xfe", message, sizeof message) == WEIR_E_CONFIG && strstr(message, "UTF-8"));
     CHECK(weir_queue_set_policy(queue, "target_max = '9ms'", NULL, 0) == WEIR_OK);
     CHECK(weir_queue_setpoint(queue, &ns) == WEIR_OK && ns == 2500000);
     CHECK(weir_queue_set_policy(queue, "target_max = '2ms'", NULL, 0) == WEIR_OK);
@@ -202,6 +219,42 @@ static void pending(void)
     CHECK(weir_queue_destroy(&queue) == WEIR_OK);
 }
 
+/* Of AddressSanitizer; null without it. */
+size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+static size_t allocated(void)
+{
+    return __sanitizer_get_current_allocated_bytes ? __sanitizer_get_current_allocated_bytes() : 0;
+}
+
+static void shed_at_once(void)
+{
+    /* A large packet displaces more than a thousand small ones in one call, which takes no memory. */
+    struct weir_options options = with("rate = '40Mbit/s'\nqueue.discipline = 'flow'\naqm.name = 'codel'");
+    struct weir_queue *queue;
+    CHECK(weir_queue_size(&options, &options.memory_size) == WEIR_OK);
+    options.memory = malloc(options.memory_size);
+    CHECK(weir_queue_create(&options, &queue) == WEIR_OK);
+    uint8_t said;
+    size_t before = allocated();
+    for (uint64_t n = 0; n < 8333; n++) {
+        struct weir_packet small = {.cookie = n, .length = 60, .flow = 1};
+        CHECK(weir_queue_enqueue(queue, 0, &small, 1, &said) == 1 && said == WEIR_FORWARD);
+    }
+    struct weir_packet large = {.cookie = 8333, .length = 65535, .flow = 2};
+    CHECK(weir_queue_enqueue(queue, 0, &large, 1, &said) == 1 && said == WEIR_FORWARD);
+    CHECK(allocated() == before);
+    struct weir_stats stats = {.size = sizeof stats};
+    CHECK(weir_queue_stats(queue, &stats) == WEIR_OK && stats.pending > 1024 && stats.pending == stats.shed);
+    struct weir_departure out[64];
+    uint64_t back = 0;
+    for (int given = 1; given > 0; back += (uint64_t)given)
+        CHECK((given = weir_queue_drain(queue, out, 64)) >= 0);
+    CHECK(back == 8334 && allocated() == before);
+    CHECK(weir_queue_destroy(&queue) == WEIR_OK);
+    free(options.memory);
+}
+
 static void shaping(void)
 {
     /* 1000 bytes at 8 Mbit/s take 1 ms, however rarely and in whatever order the program asks. */
@@ -256,11 +309,20 @@ static void algorithms(void)
     struct weir_step step = {.call = 99};
     CHECK(weir_aqm_create(&options, &aqm) == WEIR_OK);
     CHECK(weir_aqm_steps(aqm, &step, 1, &said) == WEIR_E_VALUE);
+    /* A step that is refused leaves the clock: CoDel sees an interval pass between two steps below. */
+    step = (struct weir_step){.call = WEIR_CALL_RTT, .now_ns = 1ull << 62, .rtt_ns = UINT64_MAX};
+    CHECK(weir_aqm_steps(aqm, &step, 1, &said) == WEIR_E_VALUE);
+    step = (struct weir_step){.call = WEIR_CALL_ENQUEUE, .length = WEIR_LENGTH_MAX + 1};
+    CHECK(weir_aqm_steps(aqm, &step, 1, &said) == WEIR_E_VALUE);
     step = (struct weir_step){.call = WEIR_CALL_ENQUEUE, .now_ns = 5, .arrived_ns = 9, .length = 1000};
     CHECK(weir_aqm_steps(aqm, &step, 1, &said) == 1 && said == WEIR_FORWARD);
     CHECK(weir_aqm_setpoint(aqm, &ns) == WEIR_OK && ns == 5000000);
     CHECK(weir_aqm_set_setpoint(aqm, 6000000) == WEIR_OK && weir_aqm_setpoint(aqm, &ns) == WEIR_OK && ns == 6000000);
     CHECK(weir_aqm_wakeup(aqm, &ns) == WEIR_OK && ns == WEIR_NEVER);
+    step = (struct weir_step){.call = WEIR_CALL_DEQUEUE, .now_ns = 200000000, .arrived_ns = 150000000, .backlog = 100000};
+    CHECK(weir_aqm_steps(aqm, &step, 1, &said) == 1 && said == WEIR_FORWARD);
+    step.now_ns = 400000000, step.arrived_ns = 350000000;
+    CHECK(weir_aqm_steps(aqm, &step, 1, &said) == 1 && said == (WEIR_DROP | WEIR_CAUSE_SET_POINT));
     /* Another kind of handle. */
     CHECK(weir_queue_due((void *)aqm, &ns) == WEIR_E_HANDLE);
     CHECK(weir_aqm_destroy(&aqm) == WEIR_OK && weir_aqm_destroy(&aqm) == WEIR_E_NULL);
@@ -280,6 +342,7 @@ int main(void)
     memory_of_the_caller();
     using();
     pending();
+    shed_at_once();
     shaping();
     users();
     algorithms();
