@@ -63,7 +63,7 @@ def test_a_scenario_says_what_is_best(tmp_path):
     if importlib.util.find_spec("matplotlib"):
         assert main([*arguments, "power", "--out", str(tmp_path / "out")]) == 0
         assert json.loads((tmp_path / "out/tuning.json").read_text())["objective"] == "power"
-    assert main([*arguments, "powr"]) == 2
+        assert main([*arguments, "powr", "--out", str(tmp_path / "out")]) == 2
 
 
 def test_what_contradicts_itself_is_told_and_passed_over():
@@ -117,8 +117,127 @@ def test_the_program_hands_over_and_the_front_is_drawn(tmp_path):
     assert [t.number for t in front] == trials["front"] and len(trials["trials"]) == 4
     # Errors and their exit status are those of the package.
     refused = tune(str(tmp_path / "nosuch.toml"))
-    assert refused.returncode == 2 and "nosuch.toml" in refused.stderr
+    assert refused.returncode == 2 and "nosuch.toml" in refused.stderr and not refused.stdout
+    refused = tune("--json", str(tmp_path / "nosuch.toml"))
+    assert refused.returncode == 2 and "nosuch.toml" in json.loads(refused.stdout)["error"]
     assert json.loads(tune("--json", str(file), "--trials", "1", "--seeds", "1", "--out", str(tmp_path / "b")).stdout)["trials"]
+
+
+def test_integers_as_ends_do_not_make_a_key_with_fractions_whole():
+    # As `--search policy.margin=0..4` has it.
+    space = {"policy.margin": (0, 4), "policy.samples_min": (1, 20)}
+    tuned = weir.tune.tune([weir.tune.EXAMPLE], search=space, trials=4, batch=4, seeds=1)
+    margins = [trial.parameters["policy.margin"] for trial in tuned.trials]
+    assert len(margins) == 4 and all(isinstance(m, float) and 0 <= m <= 4 for m in margins), margins
+    assert any(m != int(m) for m in margins), margins
+    assert all(isinstance(trial.parameters["policy.samples_min"], int) for trial in tuned.trials)
+
+
+@pytest.fixture
+def example(tmp_path, monkeypatch):
+    """The file of a scenario. Where nothing else is said results go below the folder of the test."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "example.toml"
+    file.write_text(weir._toml_file(weir.tune.EXAMPLE))
+    return str(file)
+
+
+def no_search(*_, **__):
+    pytest.fail("the search began")
+
+
+def test_what_the_end_needs_is_tried_before_the_search(example, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(weir.tune, "tune", no_search)
+    if importlib.util.find_spec("matplotlib"):
+        # A folder that cannot be made, and one that cannot be written to, also by root.
+        for out in (tmp_path / "example.toml/out", "/proc/self"):
+            assert main(["tune", example, "--out", str(out)]) == 1
+            told = capsys.readouterr().err
+            assert "the results cannot be written" in told and "Remedy" in told, told
+        # A scenario that is refused leaves no folder.
+        assert main(["tune", "nosuch.toml", "--out", "left"]) == 2
+        assert not (tmp_path / "left").exists()
+    for name in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, name, None)
+    capsys.readouterr()
+    assert main(["tune", example]) == 1
+    told = capsys.readouterr().err
+    assert "matplotlib" in told and "Remedy: pip install optuna matplotlib" in told, told
+
+
+def test_trials_are_written_before_anything_is_drawn(tmp_path, monkeypatch):
+    def draw(*_):
+        raise RuntimeError("no figure")
+
+    monkeypatch.setattr(weir.tune, "draw", draw)
+    base = weir.tune.Trial(-1, {}, 12.0, 0.9, 0.84)
+    best = weir.tune.Trial(0, {"policy.margin": 1.5}, 10.0, 0.95, 0.9)
+    with pytest.raises(RuntimeError, match="no figure"):
+        weir.tune.write(weir.tune.Tuning(0.005, base, [best], {}), tmp_path)
+    told = json.loads((tmp_path / "tuning.json").read_text())
+    assert of_file(told) == (base, [best], {})
+    assert (tmp_path / "best.toml").read_text() == "policy.margin = 1.5\n"
+
+
+def test_a_reader_that_goes_does_not_end_the_search(example, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    # As `| head -1`, which has gone before the first line.
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "weir", "tune", example, "--trials", "3", "--batch", "1", "--seeds", "1"]
+    made = subprocess.run([*command, "--out", "out"], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert made.returncode == 0 and "Broken pipe" not in made.stderr, made.stderr
+    assert len(json.loads((tmp_path / "out/tuning.json").read_text())["trials"]) == 3
+
+
+def test_programs_get_one_object_whatever_fails(example, monkeypatch, capsys):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+
+    def told(status, *arguments):
+        assert main(["tune", "--json", *arguments]) == status
+        content = json.loads(capsys.readouterr().out)
+        assert list(content) == ["error"]
+        return content["error"]
+
+    assert "nosuch.toml" in told(2, "nosuch.toml")
+    assert "--trials" in told(2, example, "--trials", "many")
+    assert "one trial" in told(2, example, "--trials", "0")
+    assert "cannot be written" in told(1, example, "--out", example)
+
+    def fails_with(error):
+        def tune(*_, **__):
+            raise error
+
+        monkeypatch.setattr(weir.tune, "tune", tune)
+
+    fails_with(RuntimeError("a run failed"))
+    assert told(1, example) == "a run failed"
+    fails_with(KeyboardInterrupt())
+    assert told(130, example) == "interrupted"
+    # A fault in the program has its traceback besides.
+    fails_with(TypeError("no number"))
+    with pytest.raises(TypeError):
+        main(["tune", "--json", example])
+    assert json.loads(capsys.readouterr().out) == {"error": "TypeError: no number"}
+
+
+def test_the_program_tells_which_signal_ended_python(tmp_path):
+    program = program_or_skip()
+    python = tmp_path / "python"
+
+    def tune(signal, *arguments):
+        python.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exit 0\nkill -{signal} $$\n')
+        python.chmod(0o755)
+        environment = {**os.environ, "WEIR_PYTHON": str(python)}
+        made = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True)
+        return made.returncode, json.loads(made.stdout)["error"]
+
+    for signal, status in ((9, 1), (11, 1), (15, 130)):
+        for arguments in (("--json", "tune", "a.toml"), ("tune", "a.toml", "--json")):
+            ended, told = tune(signal, *arguments)
+            assert ended == status and f"by signal {signal}" in told, (signal, ended, told)
+            assert status == 130 or "Remedy" in told
 
 
 def of_file(content):

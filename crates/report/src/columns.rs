@@ -7,6 +7,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The cells of a column.
@@ -37,15 +38,24 @@ pub struct Table {
 }
 
 impl Cells {
-    /// Texts, or numbers where all of them are such.
+    /// Texts, or numbers where all of them are such and no two different texts are one number: points called
+    /// 5.1 and 5.10 would become one.
     pub fn read(texts: Vec<String>) -> Cells {
         if let Ok(counts) = texts.iter().map(|t| t.parse().map(Some)).collect() {
-            return Cells::Count(counts);
+            return Cells::Count(counts).or_names(texts);
         }
-        match texts.iter().map(|t| t.parse().map(Some)).collect() {
-            Ok(numbers) => Cells::Number(numbers),
+        // Of the two zeros one, as readers of tables take them for the same.
+        match texts.iter().map(|t| t.parse().map(|x: f64| Some(x + 0.0))).collect() {
+            Ok(numbers) => Cells::Number(numbers).or_names(texts),
             Err(_) => Cells::Text(texts),
         }
+    }
+
+    /// These cells, or the texts that they were read from where two different ones have the same cell.
+    fn or_names(self, texts: Vec<String>) -> Cells {
+        let different = texts.iter().collect::<BTreeSet<_>>().len();
+        let cells = (0..texts.len()).map(|row| self.text(row)).collect::<BTreeSet<_>>().len();
+        if cells == different { self } else { Cells::Text(texts) }
     }
 
     fn len(&self) -> usize {
@@ -162,6 +172,17 @@ mod tests {
     #[test]
     fn csv_quotes_what_it_must_and_leaves_holes() {
         assert_eq!(table().to_csv(), "aqm,count,ms\ngsp,2,\n\"a,\"\"b\"\"\",9,0.1\n");
+    }
+
+    #[test]
+    fn different_names_that_are_one_number_stay_texts() {
+        let read = |texts: &[&str]| Cells::read(texts.iter().map(|text| text.to_string()).collect());
+        for names in [["5.1", "5.10"], ["1", "01"], ["0", "-0"], ["nan", "NaN"]] {
+            assert_eq!(read(&names), Cells::Text(names.map(String::from).to_vec()));
+        }
+        // Rows of one point have one name, and what stays different may be numbers.
+        assert_eq!(read(&["5.1", "5.1", "6"]), Cells::Number(vec![Some(5.1), Some(5.1), Some(6.0)]));
+        assert_eq!(read(&["01", "2", "01"]), Cells::Count(vec![Some(1), Some(2), Some(1)]));
     }
 
     #[test]

@@ -149,11 +149,14 @@ impl FileSet {
     }
 
     /// Writes a file beside the set that is in a folder, which it belongs to from now on: it goes when
-    /// another set comes.
+    /// another set comes. A file of that name that is somebody else's stays, and that is an error.
     pub fn append(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
         let mut set = FileSet::new(folder);
         set.add(name, bytes)?;
         let mut list = List::read(folder);
+        if list.is_foreign(folder, name) {
+            return Err(set.failed(name, LOOKING)(foreign()));
+        }
         list.files.insert(name.into());
         // Before the file: whatever ends the program between, it is known to the next run.
         set.place(&set.stage(LIST.into(), list.text())?)?;
@@ -169,9 +172,7 @@ impl FileSet {
         let files: BTreeSet<String> =
             staged.iter().map(|s| s.name.clone()).chain(kept.iter().cloned()).collect();
         if let Some(name) = files.iter().find(|name| old.is_foreign(folder, name)) {
-            let taken =
-                io::Error::new(io::ErrorKind::AlreadyExists, "it is there, and weir did not write it");
-            return Err(self.failed(name, "looking for what is there")(taken));
+            return Err(self.failed(name, LOOKING)(foreign()));
         }
         let new = List { sign: staged.last().map(|s| s.name.clone()), files, folders: folders.clone() };
         let both = self.stage(LIST.into(), old.and(&new).text())?;
@@ -220,6 +221,13 @@ impl FileSet {
         let path = self.folder.join(name);
         move |source| WriteError { path, step, source }
     }
+}
+
+const LOOKING: &str = "looking for what is there";
+
+/// A file of somebody else has the name.
+fn foreign() -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, "it is there, and weir did not write it")
 }
 
 /// What is in a folder by its list.

@@ -21,6 +21,7 @@ import math
 import os
 import pathlib
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -40,7 +41,8 @@ SEARCH: dict[str, tuple[Any, Any]] = {
     "policy.memory_rate": ("1000ms", "15000ms"),
 }
 """Keys that are open, each with the smallest and the largest value: numbers, or texts with the same unit,
-which are searched by their logarithm. The policy itself (``utilization_low``, ``target_max``) is what its
+which are searched by their logarithm. Two integers are searched as integers, but not those of a key that has
+fractions here. The policy itself (``utilization_low``, ``target_max``) is what its
 user wants, and is not searched unless it is named."""
 
 EXAMPLE: dict[str, Any] = {
@@ -117,7 +119,9 @@ def _suggest(trial: optuna.Trial, key: str, low: Any, high: Any) -> Any:
             raise ValueError(f"{key}: {low!r} and {high!r} are no two values of one unit")
         value = trial.suggest_float(key, float(parts[0][1]), float(parts[1][1]), log=True)
         return f"{value:.6g}{parts[0][2]}"
-    if isinstance(low, int) and isinstance(high, int):
+    # `policy.margin=0..4` means all that lies between, and not five values: that key has fractions.
+    has_fractions = any(isinstance(end, float) for end in SEARCH.get(key, ()))
+    if isinstance(low, int) and isinstance(high, int) and not has_fractions:
         return trial.suggest_int(key, low, high)
     return trial.suggest_float(key, low, high)
 
@@ -139,6 +143,15 @@ def _objective(row: str, name: str) -> float:
     hint = f"did you mean {near[0]!r}? " if near else ""
     own = f'write it into the scenarios, as run.objectives = ["{name} = goodput_bps / delay_p95_ms"]'
     raise ValueError(f"objective: no run has a column {name!r}. Remedy: {hint}name a column of table.csv, or {own}")
+
+
+def _tell(text: str) -> None:
+    """Says how far the search is. Whoever reads may have gone, as in ``weir tune a.toml | head -1``, or the
+    disk of a log may be full: the search goes on, as its trials are written at its end only."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        pass
 
 
 def tune(
@@ -227,7 +240,7 @@ def tune(
             done.append(made)
         if progress:
             best = max(done, key=lambda t: t.objective, default=base)
-            print(f"weir: {len(done) + len(refused)} of {trials} trials, best {best.objective:.4f}", flush=True)
+            _tell(f"weir: {len(done) + len(refused)} of {trials} trials, best {best.objective:.4f}")
     if done and not any(math.isfinite(trial.objective) for trial in done):
         raise ValueError(f"objective: no trial has a value of {objective!r}. Remedy: a longer run.duration, or another column")
     return Tuning(price, base, done, refused, objective)
@@ -263,11 +276,20 @@ def _told(trial: Trial) -> dict[str, object]:
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in told.items()}
 
 
-def write(tuning: Tuning, out: str | os.PathLike[str]) -> None:
-    """Writes ``tuning.json`` with all trials, ``front.svg``, and ``best.toml``, lines that go into a scenario
-    or a configuration."""
+def _prepare(out: str | os.PathLike[str]) -> pathlib.Path:
+    """Makes the folder of :func:`write`, and tries whether a file can be written there; OSError if not."""
     folder = pathlib.Path(out)
     folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".weir-") as file:
+        file.write(b"\n")
+        file.flush()
+    return folder
+
+
+def write(tuning: Tuning, out: str | os.PathLike[str]) -> None:
+    """Writes ``tuning.json`` with all trials, ``best.toml``, lines that go into a scenario or a
+    configuration, and ``front.svg``."""
+    folder = _prepare(out)
     content = {
         "objective": tuning.says,
         "base": _told(tuning.base),
@@ -276,7 +298,8 @@ def write(tuning: Tuning, out: str | os.PathLike[str]) -> None:
         "trials": [_told(trial) for trial in tuning.trials],
         "refused": tuning.refused,
     }
-    draw(tuning, folder / "front.svg")
+    # The trials first: they took the time, and the others can be made of them again.
+    _sweep._write(folder / "tuning.json", json.dumps(content, indent=2).encode())
     best = "".join(f"{key} = {_toml(value, key)}\n" for key, value in tuning.best.parameters.items())
     _sweep._write(folder / "best.toml", best.encode())
-    _sweep._write(folder / "tuning.json", json.dumps(content, indent=2).encode())
+    draw(tuning, folder / "front.svg")

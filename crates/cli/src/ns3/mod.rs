@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use weir_config::{Arm, BOTTLENECK, Direction, Document, FlowGroup, IpVersion, Rtt, Scenario, Traffic};
 use weir_measure::result::{FlowSummary, LinkSample, LinkSummary, Recording, Spread, Summary};
-use weir_report::write_atomic;
+use weir_report::{terminal, write_atomic};
 use weir_units::Duration;
 
 /// What is built and run there.
@@ -153,7 +153,7 @@ impl Ns3 {
     /// Runs a planned scenario there.
     pub fn run(&self, planned: &Planned, seed: u64, output: &Output) -> Result<Recording, Failure> {
         let scenario = &planned.scenario;
-        output.say(format!("ns-3: {}", scenario.title));
+        output.say(format!("ns-3: {}", terminal(&scenario.title)));
         let mut command = Command::new(&self.program);
         command.args(arguments(scenario, seed));
         let ran = command.output().map_err(|e| format!("cannot start {}: {e}", self.program.display()))?;

@@ -1,6 +1,6 @@
 //! `weir check`: is a file a valid scenario or configuration, and what is in force.
 
-use crate::output::{Done, Failure, Output};
+use crate::output::{Done, Failure, Output, warn};
 use crate::results;
 use crate::simulate::{Unknown, unknown};
 use std::path::PathBuf;
@@ -68,13 +68,16 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let json = serde_json::json!({
         "file": file, "kind": kind, "valid": true, "points": points, "warnings": warnings, "in_force": text,
     });
+    let told = warnings.iter().map(|warning| format!("warning: {warning}"));
+    if arguments.print && !output.json {
+        // What is printed is a file for the next program.
+        told.for_each(warn);
+        output.result(&json, || text.clone());
+        return Ok(ExitCode::SUCCESS);
+    }
     output.result(&json, || {
-        let mut said = if arguments.print {
-            text.clone()
-        } else {
-            let sweep = if points > 1 { format!(", {points} points") } else { String::new() };
-            format!("{file}: a valid {kind}{sweep}\n")
-        };
+        let sweep = if points > 1 { format!(", {points} points") } else { String::new() };
+        let mut said = format!("{file}: a valid {kind}{sweep}\n");
         warnings.iter().for_each(|w| said.push_str(&format!("warning: {w}\n")));
         said
     });

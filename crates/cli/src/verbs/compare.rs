@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_config::BOTTLENECK;
 use weir_measure::result::{Recording, Summary};
-use weir_report::{FileSet, html};
+use weir_report::{FileSet, html, terminal};
 use weir_sim::batch::cost;
 
 /// Run a scenario in the simulator and with real TCP or in ns-3, and say how far the two are apart.
@@ -140,7 +140,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let mut compared = Vec::new();
     for (number, planned) in plan.iter().enumerate() {
         if plan.len() > 1 {
-            output.say(format!("[{}/{}] {}", number + 1, plan.len(), planned.scenario.title));
+            let title = terminal(&planned.scenario.title);
+            output.say(format!("[{}/{}] {title}", number + 1, plan.len()));
         }
         compared.push(compare(planned, with, &other, output)?);
         if is_interrupted() {
@@ -232,7 +233,7 @@ impl Compared {
     fn text(&self) -> String {
         let verdict = if self.within { "within the tolerances" } else { "OUTSIDE the tolerances" };
         let report = Path::new(&self.out).join("report.html");
-        let mut text = format!("{}\n\n{}", self.title, show(&self.differences));
+        let mut text = format!("{}\n\n{}", terminal(&self.title), show(&self.differences));
         for warning in &self.arms.there.warnings {
             text.push_str(&format!("! {}: {warning}\n", self.arms.with.name()));
         }
@@ -245,7 +246,9 @@ impl Compared {
 
 /// All points of a sweep under one another.
 fn all_points(with: With, compared: &[Compared]) -> String {
-    let table = overview(with.name(), compared.iter().map(|c| (c.title.as_str(), c.differences.as_slice())));
+    let titles: Vec<String> = compared.iter().map(|c| terminal(&c.title)).collect();
+    let rows = titles.iter().map(String::as_str).zip(compared.iter().map(|c| c.differences.as_slice()));
+    let table = overview(with.name(), rows);
     let held = compared.iter().filter(|c| c.within).count();
     format!("{table}\n{held} of {} points within the tolerances\n", compared.len())
 }

@@ -1,7 +1,8 @@
 //! `weir init`: a configuration of `weir run` with comments, from what is asked, told and found.
 
 use crate::output::{Done, Failure, Output, warn};
-use std::io::{BufRead, ErrorKind, IsTerminal, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -128,12 +129,32 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A new file.
+fn create(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(text.as_bytes()).inspect_err(|_| {
+        let _ = fs::remove_file(path);
+    })
+}
+
+/// Puts a file in the place of another, or of the one that a symbolic link names, with its mode; the old one
+/// is there until the new one is.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.into());
+    match fs::metadata(&path) {
+        Ok(old) if old.is_file() => {
+            weir_report::write_atomic(&path, text).map_err(|error| error.source)?;
+            fs::set_permissions(&path, old.permissions())
+        }
+        // A device or a pipe keeps nothing.
+        Ok(_) => OpenOptions::new().write(true).open(&path)?.write_all(text.as_bytes()),
+        Err(_) => create(&path, text),
+    }
+}
+
 /// A file that appears whole or not at all.
 fn write(file: &Path, text: &str, replaces: bool) -> Result<(), Failure> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true);
-    let options = if replaces { options.truncate(true) } else { options.create_new(true) };
-    let done = options.open(file).and_then(|mut file| file.write_all(text.as_bytes()));
+    let done = if replaces { replace(file, text) } else { create(file, text) };
     done.map_err(|error| {
         let remedy = match error.kind() {
             ErrorKind::NotFound => "make its folder first",

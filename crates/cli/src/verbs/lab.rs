@@ -21,7 +21,7 @@ use weir_lab::access::Access;
 use weir_lab::flent::FlentTest;
 use weir_lab::{Follow, Playing, Wanted};
 use weir_measure::result::{LinkSample, Progress, Recording};
-use weir_report::{FileSet, table};
+use weir_report::{FileSet, table, terminal};
 
 /// Run a scenario on this machine with real TCP, in network namespaces.
 ///
@@ -114,7 +114,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let mut runs = Vec::new();
     for (number, planned) in plan.iter().enumerate() {
         if plan.len() > 1 {
-            let line = format!("[{}/{}] {}", number + 1, plan.len(), planned.scenario.title);
+            let line = format!("[{}/{}] {}", number + 1, plan.len(), terminal(&planned.scenario.title));
             output.tell(&Entry::info("begin", line));
         }
         control.begin(planned)?;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_report::paper::{Chart, Style, draw, latex, numbers};
-use weir_report::write_atomic;
+use weir_report::{FileSet, read_regular, write_atomic};
 
 /// Draw a figure for a paper from the results of `weir sweep`, `weir sim` or `weir lab`: PDF and SVG of the
 /// width and type size that are asked for, without a title, with confidence intervals, and the numbers as CSV
@@ -22,8 +22,9 @@ pub struct Arguments {
     #[command(flatten)]
     figure: Asked,
     /// Draw the figures that a TOML file describes: a table `[[figure]]` for each, with the options of this
-    /// verb as keys (`results`, `kind`, `y`, `out` ...). Paths in it start at its folder.
-    #[arg(long, value_name = "FILE", conflicts_with = "results")]
+    /// verb as keys (`results`, `kind`, `y`, `out` ...), which cannot be given beside it. Paths in it start
+    /// at its folder.
+    #[arg(long, value_name = "FILE", conflicts_with = "asked")]
     from: Option<PathBuf>,
 }
 
@@ -42,6 +43,7 @@ const EXAMPLES: &str = "Examples:
 
 /// What a figure is asked to be, by options or by a table of a file.
 #[derive(clap::Args, Deserialize, Clone, Debug)]
+#[group(id = "asked")]
 #[serde(deny_unknown_fields, default)]
 struct Asked {
     /// Folders with results: one of a sweep, or some of single runs.
@@ -108,6 +110,7 @@ struct Asked {
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
     /// Where the files go, one for each format: a path, whose ending svg, pdf, csv or tex does not count.
+    /// Figures of before are replaced; results, and a .csv or .tex that is of no figure, are refused.
     #[arg(long, value_name = "PATH", default_value = "out/figure")]
     out: PathBuf,
 }
@@ -215,6 +218,12 @@ struct Written {
     series: Vec<String>,
 }
 
+/// A figure that is drawn and not yet written.
+struct Made {
+    files: Vec<(PathBuf, Vec<u8>)>,
+    told: Written,
+}
+
 /// Widths of the columns and of the text of IEEE's two-column format, in millimetres.
 const WIDTHS: [(&str, f64); 2] = [("column", 88.9), ("text", 181.9)];
 
@@ -224,10 +233,12 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         Some(file) => described(file)?,
         None => vec![arguments.figure],
     };
-    let mut all = Vec::new();
-    for figure in &asked {
-        all.push(make(figure)?);
-    }
+    let made = asked.iter().map(make).collect::<Result<Vec<_>, _>>()?;
+    let files = || made.iter().flat_map(|figure| &figure.files);
+    // Before the first file is written: what is refused leaves everything as it was.
+    files().try_for_each(|(path, _)| refuse_foreign(path))?;
+    files().try_for_each(|(path, bytes)| write(path, bytes))?;
+    let all: Vec<&Written> = made.iter().map(|figure| &figure.told).collect();
     output.result(&serde_json::json!({ "figures": all }), || {
         all.iter().map(|w| format!("Written: {}", w.files.join(", "))).collect::<Vec<_>>().join("\n")
     });
@@ -248,10 +259,25 @@ fn described(file: &Path) -> Result<Vec<Asked>, Failure> {
         figure.results.iter_mut().for_each(|path| *path = folder.join(&*path));
         figure.out = folder.join(&figure.out);
     }
+    let mut stems: Vec<PathBuf> = Vec::new();
+    for figure in &all {
+        // `a` and `./a` are one path.
+        let own = stem(&figure.out);
+        let own = std::path::absolute(&own).unwrap_or(own);
+        if let Some(first) = stems.iter().position(|other| *other == own) {
+            let told = format!("figure {} ({})", first + 1, all[first].out.display());
+            let told = format!("{told} and figure {} ({})", stems.len() + 1, figure.out.display());
+            return Err(Failure::Input(format!(
+                "{}: {told} would have the same files: give each an `out` of its own",
+                file.display()
+            )));
+        }
+        stems.push(own);
+    }
     Ok(all)
 }
 
-fn make(asked: &Asked) -> Result<Written, Failure> {
+fn make(asked: &Asked) -> Result<Made, Failure> {
     let style = style(asked)?;
     let (mut chart, kind) = charts::chart(asked)?;
     if let Some(name) = &asked.x_label {
@@ -261,7 +287,7 @@ fn make(asked: &Asked) -> Result<Written, Failure> {
         chart.y.name.clone_from(name);
     }
     let table = latex(&chart).or_else(|| latex(&charts::tabled(&chart, kind)?));
-    write(&chart, table, &style, &asked.out)
+    Ok(drawn(&chart, table, &style, &asked.out))
 }
 
 fn style(asked: &Asked) -> Result<Style, Failure> {
@@ -279,27 +305,69 @@ fn style(asked: &Asked) -> Result<Style, Failure> {
     Ok(Style { width_mm, height_mm: asked.height, font_pt: asked.font, title: asked.title.clone() })
 }
 
-fn write(chart: &Chart, table: Option<String>, style: &Style, out: &Path) -> Result<Written, Failure> {
-    if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+fn drawn(chart: &Chart, table: Option<String>, style: &Style, out: &Path) -> Made {
+    let drawn = draw(chart, style);
+    let mut formats: Vec<(&str, Vec<u8>)> =
+        vec![("svg", drawn.svg.into()), ("pdf", drawn.pdf), ("csv", numbers(chart).into())];
+    formats.extend(table.map(|table| ("tex", table.into())));
+    let stem = stem(out);
+    let (mut files, mut names) = (Vec::new(), Vec::new());
+    for (ending, bytes) in formats {
+        let path = PathBuf::from(format!("{}.{ending}", stem.display()));
+        names.push(path.display().to_string());
+        files.push((path, bytes));
+    }
+    let told = Written { files: names, panels: chart.panels.len(), series: chart.names.clone() };
+    Made { files, told }
+}
+
+/// The path of the files without their endings. A name with an ending of these files is meant without it;
+/// `with_extension` alone would take the end of a name such as `delay.v2` for one.
+fn stem(out: &Path) -> PathBuf {
+    match out.extension().and_then(|ending| ending.to_str()) {
+        Some("svg" | "pdf" | "csv" | "tex") => out.with_extension(""),
+        _ => out.to_path_buf(),
+    }
+}
+
+/// Refuses to replace a file that this verb did not write, such as the source of the paper whose PDF was
+/// named, or a table of results.
+fn refuse_foreign(path: &Path) -> Result<(), Failure> {
+    if path.symlink_metadata().is_err() || is_own(path) {
+        return Ok(());
+    }
+    let remedy = "choose another path with --out (in a file: `out`), or move that file away";
+    Err(Failure::Input(format!("{} is there, and `weir plot` did not write it: {remedy}", path.display())))
+}
+
+/// Whether a file that is there is one of a figure: no list of results has its name, and texts are such as
+/// this verb writes.
+fn is_own(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let is_result = FileSet::foreign(folder, &[&*name]).is_empty();
+    let text = || String::from_utf8_lossy(&read_regular(path).unwrap_or_default()).into_owned();
+    match path.extension().and_then(|ending| ending.to_str()) {
+        _ if is_result => false,
+        Some("csv") => text().lines().next() == numbers(&Chart::default()).lines().next(),
+        Some("tex") => is_table(&text()),
+        _ => true,
+    }
+}
+
+/// Whether a text is a table as `latex` writes it and nothing else.
+fn is_table(text: &str) -> bool {
+    let mut lines = text.lines();
+    let mut next_is = |start: &str| lines.next().is_some_and(|line| line.starts_with(start));
+    let begins = next_is("% ") && next_is("\\begin{tabular}{l") && next_is("\\hline");
+    begins && text.trim_end().ends_with("\\end{tabular}")
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|e| {
             format!("cannot create {}: {e}; choose another path with --out", folder.display())
         })?;
     }
-    let drawn = draw(chart, style);
-    let mut files: Vec<(&str, Vec<u8>)> =
-        vec![("svg", drawn.svg.into()), ("pdf", drawn.pdf), ("csv", numbers(chart).into())];
-    files.extend(table.map(|table| ("tex", table.into())));
-    // A name with an ending of these files is meant without it; `with_extension` alone would take the end of
-    // a name such as `delay.v2` for one.
-    let stem = match out.extension().and_then(|ending| ending.to_str()) {
-        Some("svg" | "pdf" | "csv" | "tex") => out.with_extension(""),
-        _ => out.to_path_buf(),
-    };
-    let mut written = Vec::new();
-    for (ending, bytes) in files {
-        let path = PathBuf::from(format!("{}.{ending}", stem.display()));
-        write_atomic(&path, bytes)?;
-        written.push(path.display().to_string());
-    }
-    Ok(Written { files: written, panels: chart.panels.len(), series: chart.names.clone() })
+    Ok(write_atomic(path, bytes)?)
 }

@@ -8,6 +8,7 @@ use crate::results::{Planned, Side, add_comparison, describe, draft, policies_in
 use crate::runs::run_all;
 use crate::simulate::{Simulated, check, record};
 use crate::warmup::Decided;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_config::Record;
@@ -141,15 +142,25 @@ fn is_repeated(plan: &[Planned]) -> bool {
     plan.iter().any(|p| p.run > 0)
 }
 
+/// The title with a number where another point has it: files may have one title, and runs of different files
+/// are no seeds of one point.
+fn own_title(title: &str, taken: &mut BTreeSet<String>) -> String {
+    let numbered = (2..).map(|n| format!("{title} ({n})"));
+    let free = std::iter::once(title.to_string()).chain(numbered).find(|title| !taken.contains(title));
+    let free = free.expect("numbers do not end");
+    taken.insert(free.clone());
+    free
+}
+
 /// Statistics over the seeds of each point, from complete runs.
 fn points(plan: &[Planned], finished: &[Option<Finished>]) -> (Labels, Vec<RunRow>, Vec<PointStatistics>) {
     let mut labels = Labels { names: vec!["scenario".into()], points: Vec::new() };
-    let mut rows = Vec::new();
+    let (mut rows, mut titles) = (Vec::new(), BTreeSet::new());
     for (planned, finished) in plan.iter().zip(finished) {
         if planned.point == labels.points.len() {
             let title = planned.scenario.title.as_str();
             let title = title.strip_suffix(" #1").unwrap_or(title);
-            labels.points.push(vec![title.to_string()]);
+            labels.points.push(vec![own_title(title, &mut titles)]);
         }
         if let Some(Finished { simulated: s, .. }) =
             finished.as_ref().filter(|f| !f.simulated.summary.interrupted)

@@ -2,7 +2,7 @@
 
 use crate::output::{Done, Failure, Output};
 use std::ffi::OsString;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 /// Search the open parameters of the steering law over a set of scenarios, with Optuna.
 ///
@@ -28,6 +28,13 @@ const EXAMPLES: &str = "Examples:
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
+    // Behind a scenario, options are those of Python. That one counts for what fails here, too.
+    let mut output = *output;
+    output.json |= arguments.arguments.iter().any(|argument| argument == "--json");
+    Ok(tune(&arguments, &output).unwrap_or_else(|failure| output.failed(&failure)))
+}
+
+fn tune(arguments: &Arguments, output: &Output) -> Done {
     let python = std::env::var_os("WEIR_PYTHON").unwrap_or_else(|| "python3".into());
     let name = python.to_string_lossy().into_owned();
     let missing = |said: &str| {
@@ -46,7 +53,41 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let told =
         Command::new(&python).args(["-m", "weir", "tune"]).args(json).args(&arguments.arguments).status();
     let told = told.map_err(|e| missing(&e.to_string()))?;
-    // A signal ends both, as both have it from the terminal.
-    let status = told.code().and_then(|code| u8::try_from(code).ok());
-    Ok(ExitCode::from(status.unwrap_or(crate::output::INTERRUPTED)))
+    match told.code() {
+        // What failed Python has told.
+        Some(code) => Ok(u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)),
+        None => Err(killed(told, &name)),
+    }
+}
+
+/// What it means that Python ended without an exit status. It could not say so itself.
+fn killed(told: ExitStatus, name: &str) -> Failure {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&told) {
+        // From a terminal, or from whoever ends programs in order.
+        if matches!(signal, libc::SIGINT | libc::SIGTERM) {
+            return Failure::Interrupted(format!("{name} was interrupted by signal {signal}"));
+        }
+        return Failure::Failed(format!(
+            "{name} ended by signal {signal}. Remedy: if memory ran out, which `dmesg` tells, fewer runs at \
+             a time with --jobs; else install anew: venv/bin/pip install --force-reinstall './python[tune]'"
+        ));
+    }
+    Failure::Failed(format!("{name} ended without an exit status: {told}"))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn only_a_request_to_end_is_an_interruption() {
+        let requests = [libc::SIGINT, libc::SIGTERM];
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL, libc::SIGSEGV] {
+            let failure = killed(ExitStatus::from_raw(signal), "python3");
+            assert_eq!(matches!(failure, Failure::Interrupted(_)), requests.contains(&signal), "{failure:?}");
+            assert!(failure.text().contains(&format!("by signal {signal}")), "{failure:?}");
+        }
+    }
 }

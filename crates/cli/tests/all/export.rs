@@ -38,6 +38,20 @@ fn what_is_exported_goes_with_its_run_when_another_one_comes() {
     assert!(!path.exists() && out.join("summary.json").is_file());
 }
 
+#[test]
+fn a_file_of_somebody_else_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = exported(folder.path(), "both", BOTH);
+    // Its own one is.
+    done(&format!("export {} --flent", folder.path().join("both").display()));
+    let (scenario, out) = (folder.path().join("both.toml"), folder.path().join("both"));
+    done(&format!("sim {} --out {}", scenario.display(), out.display()));
+    std::fs::write(&path, "mine").unwrap();
+    let told = refused(&format!("export {} --flent", out.display()), 1);
+    assert!(told.contains("run.flent.gz") && told.contains("weir did not write it"), "{told}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+}
+
 /// A program on the PATH that answers to `--version`.
 fn is_installed(name: &str) -> bool {
     Command::new(name).arg("--version").output().is_ok_and(|ended| ended.status.success())

@@ -121,3 +121,22 @@ fn a_sweep_goes_on_when_there_is_room() {
     done(&format!("sweep {} --out {}", scenario.display(), whole.display()));
     assert_eq!(tree(&kept), tree(&whole));
 }
+
+#[cfg(feature = "live")]
+#[test]
+fn a_configuration_that_does_not_fit_leaves_the_one_that_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "echo old > small/home.toml; head -c 200k /dev/zero > small/filler 2>/dev/null
+        told='--yes --a a --b b --rate 40Mbit/s'
+        $weir init small/home.toml --force $told >&2; echo forced $?
+        $weir init small/new.toml $told >&2; echo new $?
+        rm small/filler; $weir init small/home.toml --force $told >&2; echo again $?";
+    let Some(output) = on_a_small_disk(folder.path(), "100k", script) else { return };
+    let told = text(&output.stderr);
+    assert_eq!(text(&output.stdout).lines().collect::<Vec<_>>(), ["forced 1", "new 1", "again 0"], "{told}");
+    assert_eq!(told.matches("No space left").count(), 2, "{told}");
+    let kept = tree(&folder.path().join("kept"));
+    let files: Vec<_> = kept.keys().map(|name| name.display().to_string()).collect();
+    assert_eq!(files, ["home.toml"], "{told}");
+    assert!(kept.values().all(|bytes| text(bytes).contains("rate = \"40Mbit/s\"")), "{told}");
+}

@@ -286,3 +286,105 @@ fn an_ending_of_the_files_is_not_part_of_their_name() {
     }
     assert!(!folder.path().join("figure.pdf.pdf").exists());
 }
+
+#[test]
+fn schemes_whose_names_are_one_number_are_points_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let schemes = "run.seeds = 2\n[sweep.schemes.kernel]\n\"5.1\" = { aqm = { name = \"tail_drop\" } }\n\
+                   \"5.10\" = { queue = { discipline = \"flow\" } }\n";
+    let text = format!("{}{schemes}", SMALL.replace("\"3s\"", "\"2s\""));
+    let (scenario, out) = (file(folder.path(), "study.toml", &text), folder.path().join("study"));
+    done(&format!("sweep {} --out {}", scenario.display(), out.display()));
+    let stem = folder.path().join("figure");
+    done(&format!("plot {} --out {}", out.display(), stem.display()));
+    let csv = text_of(&stem, "csv");
+    let names: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').nth(2).unwrap()).collect();
+    assert_eq!(names, ["5.1", "5.10"], "{csv}");
+}
+
+#[test]
+fn runs_of_files_with_one_title_are_points_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = SMALL.replace("\"3s\"", "\"2s\"");
+    let other = text.replace("codel", "tail_drop");
+    let (a, b) = (file(folder.path(), "a.toml", &text), file(folder.path(), "b.toml", &other));
+    let (out, stem) = (folder.path().join("runs"), folder.path().join("figure"));
+    done(&format!("sim {} {} --seeds 2 --out {}", a.display(), b.display(), out.display()));
+    done(&format!("plot {} --out {}", out.display(), stem.display()));
+    let csv = text_of(&stem, "csv");
+    let names: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
+    assert_eq!(names, ["small", "small (2)"], "{csv}");
+}
+
+/// A run of [`SMALL`] in a folder.
+fn ran(folder: &Path) -> PathBuf {
+    let (scenario, out) = (file(folder, "small.toml", SMALL), folder.join("run"));
+    done(&format!("sim {} --out {}", scenario.display(), out.display()));
+    out
+}
+
+#[test]
+fn figures_of_a_file_do_not_replace_each_other_and_take_no_options() {
+    let folder = tempfile::tempdir().unwrap();
+    ran(folder.path());
+    let described = |outs: [&str; 2]| {
+        let text = outs.map(|out| format!("[[figure]]\nresults = [\"run\"]\n{out}\n")).concat();
+        file(folder.path(), "figures.toml", &text).display().to_string()
+    };
+    for (outs, names) in
+        [(["", ""], ["out/figure", "out/figure"]), (["out = \"a\"", "out = \"./a.pdf\""], ["a", "./a.pdf"])]
+    {
+        let told = refused(&format!("plot --from {}", described(outs)), 2);
+        let [first, second] = names.map(|name| folder.path().join(name).display().to_string());
+        let both =
+            format!("figures.toml: figure 1 ({first}) and figure 2 ({second}) would have the same files");
+        assert!(told.contains(&both) && told.contains("give each an `out` of its own"), "{told}");
+    }
+    assert!(!folder.path().join("out").exists() && !folder.path().join("a.svg").exists());
+    let figures = described(["out = \"a\"", "out = \"b\""]);
+    for (more, option) in
+        [("--out x", "--out <PATH>"), ("--kind cdf", "--kind <KIND>"), ("--log-y", "--log-y")]
+    {
+        let told = refused(&format!("plot --from {figures} {more}"), 2);
+        assert!(told.contains("'--from <FILE>' cannot be used with") && told.contains(option), "{told}");
+    }
+    done(&format!("plot --from {figures}"));
+}
+
+#[test]
+fn sources_and_results_are_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = ran(folder.path());
+    file(folder.path(), "paper.tex", "% A paper\n\\documentclass{article}\n");
+    file(folder.path(), "mine.tex", "% Mine\n\\begin{tabular}{lr}\n\\hline\n\\end{tabular}\nand a text\n");
+    file(folder.path(), "notes.csv", "a,b\n1,2\n");
+    let before = tree(folder.path());
+    for (name, taken) in [
+        ("paper.pdf", "paper.tex"),
+        ("mine", "mine.tex"),
+        ("notes", "notes.csv"),
+        ("run/flows", "run/flows.csv"),
+        ("run/chart", "run/chart.svg"),
+    ] {
+        let path = folder.path().join(name);
+        let told = refused(&format!("plot {} --out {}", out.display(), path.display()), 2);
+        let taken = folder.path().join(taken);
+        let is_told = told.contains(&format!("{} is there, and `weir plot` did not", taken.display()));
+        assert!(is_told && told.contains("choose another path with --out"), "{told}");
+    }
+    // Nor does the second figure of a file replace any, and then the first is not written either.
+    let text = "[[figure]]\nresults = [\"run\"]\nout = \"first\"\n\
+                [[figure]]\nresults = [\"run\"]\nout = \"paper\"\n";
+    let figures = file(folder.path(), "figures.toml", text);
+    refused(&format!("plot --from {}", figures.display()), 2);
+    fs::remove_file(figures).unwrap();
+    assert!(tree(folder.path()) == before, "something was written");
+    // What this verb wrote it replaces, beside results, too.
+    for name in ["figure", "run/figure"] {
+        let path = folder.path().join(name);
+        for kind in ["time", "cdf"] {
+            done(&format!("plot {} --kind {kind} --out {}", out.display(), path.display()));
+        }
+        assert!(text_of(&path, "tex").contains("50 \\%"));
+    }
+}

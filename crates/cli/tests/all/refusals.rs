@@ -36,6 +36,19 @@ fn wrong_arguments_are_an_object_for_programs() {
 }
 
 #[test]
+fn what_check_prints_is_a_file_without_warnings() {
+    let folder = tempfile::tempdir().unwrap();
+    let config =
+        "[ports]\na = \"nosuch0\"\nb = \"nosuch1\"\n[a_to_b]\nrate = \"10Mbit/s\"\naqm.name = \"codel\"\n";
+    let config = file(folder.path(), "bridge.toml", config);
+    let output = weir(&format!("check {} --print", config.display()));
+    let (printed, told) = (text(&output.stdout), text(&output.stderr));
+    assert!(told.contains("warning: ") && !printed.contains("warning: "), "{printed}{told}");
+    let full = file(folder.path(), "full.toml", &printed);
+    assert!(done(&format!("check {}", full.display())).contains("a valid configuration"));
+}
+
+#[test]
 fn names_that_others_use_lead_to_those_of_here() {
     let told = refused("explain fq_pie", 2);
     assert!(told.contains("see `weir explain pie` and `weir explain flow`"), "{told}");
