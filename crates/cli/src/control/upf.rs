@@ -2,21 +2,23 @@
 //! its queues and the level of its log change while it runs. For all else another start takes its sessions
 //! over.
 
-use super::{Controlled, Desk, Doors, How, Source, configured, needs_restart, refused, valued};
+use super::{
+    Controlled, Desk, Doors, How, Source, configured, needs_restart, policy_status, refused, valued,
+};
 use crate::interrupt::HangUp;
 use crate::log::{self, Level};
 use crate::output::Failure;
 use crate::sessions::SessionRow;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use weir_config::{AqmConfig, Document, UpfConfig};
+use weir_config::{AqmConfig, Document, FlowConfig, UpfConfig};
 use weir_operate::{
     Applied, Board, DirectionStatus, Packets, PortStatus, Refusal, Refused, Status, UserPlaneStatus,
 };
 use weir_upf::configured::held_to;
 use weir_upf::control::Counts;
 use weir_upf::plane::HeldTo;
-use weir_upf::rules::Seid;
+use weir_upf::rules::{FlowUsage, Seid};
 
 /// Sessions at most whose queues are told: each is asked for at the packet loop.
 const TOLD_MAX: usize = 100;
@@ -177,9 +179,12 @@ impl Watched {
             let sent = self.before.1.get(&name).map_or(0, |before| flow.bytes.saturating_sub(*before));
             let per_s = if passed > 0.0 { sent as f64 * 8.0 / passed } else { 0.0 };
             bytes.insert(name.clone(), flow.bytes);
+            let (key, waits) = waits(&self.current, flow);
+            let policy = waits.policy.as_ref();
             status.directions.push(DirectionStatus {
                 name,
                 aqm: flow.aqm.clone(),
+                policy: policy.map(|policy| policy_status(format!("{key}.policy"), &policy.policy())),
                 delivered_bps: per_s,
                 delay_p95_ms: flow.sojourn_p95.map(|delay| delay.as_millis_f64()),
                 packets: Packets {
@@ -198,6 +203,18 @@ impl Watched {
         (status.ports, status.stalled_s) = (told.looping.ports, told.looping.stalled_s);
         self.board.publish(status.clone());
         status
+    }
+}
+
+/// How packets of a queue wait, with the key of the table that says so: that of its QoS flow, else that of
+/// local breakout, else that of all others.
+fn waits<'a>(config: &'a UpfConfig, queue: &FlowUsage) -> (String, &'a FlowConfig) {
+    let qfi = queue.qfi.map(u32::from);
+    let own = config.flows.iter().position(|flow| qfi == Some(flow.qfi));
+    match (own, &config.local_flow) {
+        (Some(number), _) => (format!("flows.{number}"), &config.flows[number].waits),
+        (None, Some(local)) if queue.is_local => ("local_flow".into(), local),
+        _ => ("flow".into(), &config.flow),
     }
 }
 
@@ -317,6 +334,7 @@ pub const TURN: Duration = Duration::from_micros(200);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_upf::rules::Session;
 
     #[test]
     fn policies_change_and_set_points_that_none_moves() {
@@ -343,6 +361,51 @@ mod tests {
         let held = held_to(&config);
         assert_eq!(held[0].setpoint.map(|to| to.as_millis_f64()), Some(8.0));
         assert!(held[0].policy.is_none() && held[1].policy.is_some() && held[1].setpoint.is_none());
+    }
+
+    #[test]
+    fn a_queue_is_told_with_the_policy_of_its_flow_of_local_breakout_or_of_all_others() {
+        let text = "n3 = { port = \"a\", address = [\"192.0.2.1/24\"] }\n\
+                    n4 = { address = \"127.0.0.1\", peers = [\"127.0.0.2\"] }\n\
+                    n6 = { port = \"b\", address = [\"198.51.100.1/24\"] }\n\
+                    local = { port = \"c\", address = [\"203.0.113.1/24\"], instance = \"edge\" }\n\
+                    flow = { aqm = { name = \"gsp\" }, policy = { target_max = \"20ms\" } }\n\
+                    local_flow = { aqm = { name = \"gsp\" }, policy = { target_max = \"10ms\" } }\n\
+                    flows = [{ qfi = 7 }, { qfi = 9, aqm = { name = \"gsp\" }, policy = { target_max = \"5ms\" } }]\n";
+        let config = Document::parse("upf.toml", text).unwrap().upf_config().unwrap();
+        let mut watched = Watched::new(&config, "af_packet".into());
+        let mut row = SessionRow::new(&Session::default(), "127.0.0.2".parse().unwrap());
+        let queue = |qfi, is_local| FlowUsage { qfi, is_local, ..FlowUsage::default() };
+        row.flows = vec![
+            queue(None, false),
+            queue(None, true),
+            queue(Some(9), true),
+            queue(Some(7), false),
+            queue(Some(5), false),
+        ];
+        let counts = Counts::default();
+        let told = Told {
+            sessions: 1,
+            delivered_bps: 0.0,
+            tunnels: 0,
+            counts: &counts,
+            unsent: 0,
+            faults: Vec::new(),
+            looping: LoopStatus::default(),
+        };
+        let directions = watched.tell(&[row], told).directions;
+        let policies = directions.iter().map(|d| d.policy.as_ref().map(|p| (&*p.key, p.target_max_ms)));
+        assert_eq!(
+            policies.collect::<Vec<_>>(),
+            [
+                Some(("flow.policy", 20.0)),
+                Some(("local_flow.policy", 10.0)),
+                Some(("flows.1.policy", 5.0)),
+                // Its packets wait by vAQM, which learns what it needs.
+                None,
+                Some(("flow.policy", 20.0)),
+            ]
+        );
     }
 
     #[test]

@@ -567,6 +567,12 @@ fn policy(
                 Ok(policy.map_or_else(|| format!("{direction}.policy"), |policy| policy.key.clone()))
             }
             (None, [only]) => Ok((*only).into()),
+            (None, []) if one.status.verb == "upf" && one.status.directions.is_empty() => {
+                Err(Failure::Input(format!(
+                    "{}: no queue is there yet. Remedy: name the table of its file that has the policy, as in `weir ctl policy flow`",
+                    one.status.title
+                )))
+            }
             (None, []) => Err(Failure::Input(format!(
                 "{}: no direction has a policy. Remedy: give one a `policy` table in its file, and start it again",
                 one.status.title
