@@ -35,9 +35,7 @@ pub fn state(state: u8, steered: bool) -> &'static str {
         (1, _) => "1, below the set point: no bottleneck here",
         (2, _) => "2, above the set point: the senders have not responded yet",
         (3, _) => "3, fluctuating around the set point: the AQM is in control",
-        (4, _) => {
-            "4, far above the set point: the flows do not respond to signals; a queue for each flow helps"
-        }
+        (4, _) => "4, far above the set point: the flows do not respond to signals; a short buffer helps",
         (_, true) => "0, not known yet",
         (_, false) => "0, not steered",
     }
