@@ -75,16 +75,8 @@ fn told_waiting() -> impl FnMut(Duration) -> ControlFlow<()> {
     }
 }
 
-/// Whether live tests can run here; if not, why is said.
 fn can_run_live() -> bool {
-    let missing = ["ip", "tc", "ethtool"].into_iter().find(|p| !host::has_binary(p));
-    let reason = match missing {
-        _ if !host::is_root() => "not root".to_string(),
-        Some(program) => format!("`{program}` is not installed"),
-        None => return true,
-    };
-    skipped(reason);
-    false
+    crate::skipping::can_run_live(&["ip", "tc", "ethtool"])
 }
 
 pub fn testbed() -> Testbed {

@@ -4,13 +4,13 @@
 
 use crate::skipped;
 
+use skipped::can_run_live;
 use skipped::judged::{Attempt, judged};
 use std::ops::ControlFlow;
 use std::time::Duration;
 use weir_config::RunConfig;
 use weir_lab::Looking;
 use weir_lab::access::{AccessConfig, Call, Connection, Home, ModemResult, Way, run};
-use weir_lab::host;
 use weir_units::Rate;
 use weir_wire::dscp::Dscp;
 
@@ -77,7 +77,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 #[test]
 fn a_ping_beside_uploads_is_held_by_asqm_where_codel_lets_it_wait() {
-    if can_run() {
+    if can_run_live(&["ip", "tc"]) {
         judged(both);
     }
 }
@@ -105,15 +105,6 @@ fn both(attempt: &mut Attempt) {
     attempt.within("share of the probes", sensing.share, ..=0.005);
 }
 
-/// Whether the lab can run here; says why not.
-fn can_run() -> bool {
-    let can = host::is_root() && ["ip", "tc"].iter().all(|program| host::has_binary(program));
-    if !can {
-        skipped::skipped("not root, or `ip` or `tc` is not installed");
-    }
-    can
-}
-
 fn told(what: &str, modem: &ModemResult) -> (f64, f64) {
     let ping = median(modem.pings_ms.clone());
     let mbps = mbps(modem);
@@ -124,7 +115,7 @@ fn told(what: &str, modem: &ModemResult) -> (f64, f64) {
 
 #[test]
 fn a_rate_that_follows_the_modem_keeps_the_queue_at_the_limiter() {
-    if can_run() {
+    if can_run_live(&["ip", "tc"]) {
         judged(followed);
     }
 }
@@ -146,7 +137,7 @@ fn followed(attempt: &mut Attempt) {
 
 #[test]
 fn a_ping_stays_short_at_the_fall_back_rate_while_the_gateway_is_silent() {
-    if can_run() {
+    if can_run_live(&["ip", "tc"]) {
         judged(silent);
     }
 }
@@ -172,7 +163,7 @@ fn silent(attempt: &mut Attempt) {
 
 #[test]
 fn a_call_of_class_ef_does_not_wait_with_the_uploads_beside_it() {
-    if can_run() {
+    if can_run_live(&["ip", "tc"]) {
         judged(called);
     }
 }
@@ -197,7 +188,7 @@ fn called(attempt: &mut Attempt) {
 
 #[test]
 fn limiters_borrow_what_others_leave_in_proportion_to_their_committed_rates() {
-    if can_run() {
+    if can_run_live(&["ip", "tc"]) {
         judged(borrowed);
     }
 }
@@ -221,7 +212,7 @@ fn borrowed(attempt: &mut Attempt) {
 
 #[test]
 fn machines_of_a_home_share_its_modem_both_ways() {
-    if can_run() {
+    if can_run_live(&["ip", "tc"]) {
         [Way::Upload, Way::Download].into_iter().for_each(|way| judged(|attempt| shared(way, attempt)));
     }
 }

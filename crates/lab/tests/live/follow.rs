@@ -4,11 +4,11 @@
 
 use crate::skipped;
 
+use skipped::can_run_live;
 use skipped::judged::{Attempt, judged};
 use std::ops::ControlFlow;
 use std::path::Path;
 use weir_config::{Scenario, Upstream};
-use weir_lab::host;
 use weir_measure::result::Recording;
 use weir_units::Duration;
 
@@ -37,8 +37,8 @@ fn measured(recording: &Recording) -> Option<(f64, f64)> {
 
 #[test]
 fn real_tcp_has_a_short_queue_behind_at_little_cost() {
-    if !host::is_root() || !host::has_binary("iperf3") || !host::has_binary("tc") {
-        return skipped::skipped("needs root, iperf3 and tc");
+    if !can_run_live(&["ip", "tc", "iperf3"]) {
+        return;
     }
     judged(with_and_without);
 }

@@ -6,6 +6,7 @@
 
 use crate::skipped;
 
+use skipped::can_run_live;
 use skipped::judged::{Attempt, judged};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -150,8 +151,8 @@ fn measure(testbed: &Testbed, received: &[Arc<AtomicU64>; 2]) -> [Had; 2] {
 
 #[test]
 fn each_user_has_a_short_queue_behind_at_the_rate_of_its_own_bottleneck() {
-    if !host::is_root() || !host::has_binary("ip") || !host::has_binary("tc") {
-        return skipped::skipped("needs root, ip and tc");
+    if !can_run_live(&["ip", "tc"]) {
+        return;
     }
     let _alone = exclusive(|_| ControlFlow::Continue(())).unwrap();
     if !has_bottlenecks() {

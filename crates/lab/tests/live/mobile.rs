@@ -4,12 +4,12 @@
 
 use crate::skipped;
 
+use skipped::can_run_live;
 use skipped::judged::{Attempt, judged};
 use std::time::Duration;
 use weir_config::{RunConfig, Variation};
 use weir_lab::cell::mobile::{MobileConfig, run};
 use weir_lab::cell::{CellConfig, LoadBy};
-use weir_lab::host;
 use weir_upf::rules::PerDirection;
 
 fn boxed(text: &str) -> RunConfig {
@@ -36,11 +36,8 @@ fn config() -> MobileConfig {
 
 #[test]
 fn the_user_plane_function_keeps_the_base_stations_queue_short() {
-    if !host::is_root() {
-        return skipped::skipped("not root");
-    }
-    if let Some(program) = ["ip", "tc", "ethtool"].iter().find(|p| !host::has_binary(p)) {
-        return skipped::skipped(format!("`{program}` is not installed"));
+    if !can_run_live(&["ip", "tc", "ethtool"]) {
+        return;
     }
     // By our rule for the rate, and by the article's.
     for waits in ["", "follow_law = \"largest\""] {

@@ -7,6 +7,7 @@
 
 use crate::skipped;
 
+use skipped::can_run_live;
 use skipped::judged::{Attempt, judged};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,14 +28,7 @@ use weir_units::{Bytes, Rate};
 
 /// Waits for the right to measure; none, said loudly, where the test cannot run.
 fn turn(programs: &[&str]) -> Option<Exclusive> {
-    let missing = programs.iter().find(|p| !host::has_binary(p));
-    let reason = match missing {
-        _ if !host::is_root() => "not root".to_string(),
-        Some(program) => format!("`{program}` is not installed"),
-        None => return Some(exclusive(|_| ControlFlow::Continue(())).unwrap()),
-    };
-    skipped::skipped(reason);
-    None
+    can_run_live(programs).then(|| exclusive(|_| ControlFlow::Continue(())).unwrap())
 }
 
 /// A packet loop in a namespace, on a thread of its own.

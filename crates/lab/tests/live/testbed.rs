@@ -4,6 +4,7 @@
 
 use crate::skipped;
 
+use skipped::can_run_live;
 use skipped::judged::{Attempt, judged};
 use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
@@ -25,18 +26,6 @@ const HOLD: &str = "WEIR_LAB_TEST_HOLD";
 /// share the machine's CPUs, and each removes what killed ones left behind.
 fn turn() -> Exclusive {
     exclusive(|_| ControlFlow::Continue(())).unwrap()
-}
-
-/// Whether a test cannot run here, which it then says.
-fn is_skipped(programs: &[&str]) -> bool {
-    let missing = programs.iter().find(|p| !host::has_binary(p));
-    let reason = match missing {
-        _ if !host::is_root() => "not root".to_string(),
-        Some(program) => format!("`{program}` is not installed"),
-        None => return false,
-    };
-    skipped::skipped(reason);
-    true
 }
 
 fn ip(args: &[&str]) {
@@ -116,7 +105,7 @@ fn names_of(testbed: &Testbed) -> Vec<String> {
 
 #[test]
 fn bulk_flows_share_a_link_and_leave_nothing_behind() {
-    if is_skipped(&["ip", "tc", "iperf3"]) {
+    if !can_run_live(&["ip", "tc", "iperf3"]) {
         return;
     }
     let _turn = turn();
@@ -177,7 +166,7 @@ fn assert_samples(r: &Run, attempt: &mut Attempt) {
 
 #[test]
 fn transfers_complete_in_their_time_and_datagrams_are_counted() {
-    if is_skipped(&["ip", "tc", "iperf3"]) {
+    if !can_run_live(&["ip", "tc", "iperf3"]) {
         return;
     }
     let _turn = turn();
@@ -233,7 +222,7 @@ fn transfers(attempt: &mut Attempt) {
 
 #[test]
 fn programs_of_end_hosts_have_no_rights_but_over_their_network() {
-    if is_skipped(&["ip"]) {
+    if !can_run_live(&["ip"]) {
         return;
     }
     let _turn = turn();
@@ -256,7 +245,7 @@ fn programs_of_end_hosts_have_no_rights_but_over_their_network() {
 
 #[test]
 fn an_abort_ends_all_flows_at_once() {
-    if is_skipped(&["ip", "iperf3"]) {
+    if !can_run_live(&["ip", "iperf3"]) {
         return;
     }
     let _turn = turn();
@@ -291,7 +280,7 @@ fn an_abort_ends_all_flows_at_once() {
 
 #[test]
 fn a_path_that_forwards_nothing_is_told_and_not_waited_for() {
-    if is_skipped(&["ip", "iperf3"]) {
+    if !can_run_live(&["ip", "iperf3"]) {
         return;
     }
     let _turn = turn();
@@ -304,7 +293,7 @@ fn a_path_that_forwards_nothing_is_told_and_not_waited_for() {
 
 #[test]
 fn the_end_hosts_are_set_up_as_promised() {
-    if is_skipped(&["ip", "tc"]) {
+    if !can_run_live(&["ip", "tc"]) {
         return;
     }
     let testbed =
@@ -368,7 +357,7 @@ fn assert_offloads_off(testbed: &Testbed, ethtool: &std::path::Path) {
 
 #[test]
 fn settings_that_cannot_work_are_refused() {
-    if is_skipped(&["ip"]) {
+    if !can_run_live(&["ip"]) {
         return;
     }
     let e = Testbed::new(TestbedConfig { mtu: 100, ..TestbedConfig::default() }).unwrap_err();
@@ -396,7 +385,7 @@ fn what_a_killed_program_left_behind_is_removed() {
     if std::env::var_os(HOLD).is_some() {
         return hold_a_testbed();
     }
-    if is_skipped(&["ip"]) {
+    if !can_run_live(&["ip"]) {
         return;
     }
     let _turn = turn();

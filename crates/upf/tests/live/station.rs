@@ -1,12 +1,11 @@
 //! A base station with one user equipment: a TUN device on one side, tunnels on the other.
 
-use crate::world::{World, inside};
+use crate::world::{World, command, inside};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -122,7 +121,7 @@ impl Station {
         ] {
             let arguments = format!("-n {} {arguments}", world.ran);
             assert!(
-                Command::new("ip").args(arguments.split_whitespace()).status().unwrap().success(),
+                command("ip").args(arguments.split_whitespace()).status().unwrap().success(),
                 "{arguments}"
             );
         }

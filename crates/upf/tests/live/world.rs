@@ -35,8 +35,13 @@ pub struct World {
     pub anchor: Option<[String; 2]>,
 }
 
+/// A program, also where only administrators would find it.
+pub fn command(program: &str) -> Command {
+    Command::new(crate::skipped::find(program).unwrap_or_else(|| program.into()))
+}
+
 fn run(program: &str, arguments: &str) {
-    let output = Command::new(program).args(arguments.split_whitespace()).output().unwrap();
+    let output = command(program).args(arguments.split_whitespace()).output().unwrap();
     assert!(output.status.success(), "{program} {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -57,15 +62,7 @@ pub fn inside<T: Send>(name: &str, action: impl FnOnce() -> T + Send) -> T {
 impl World {
     /// `None` where it cannot be made, which is said.
     pub fn new() -> Option<World> {
-        // SAFETY: the call takes nothing and cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
-            crate::skipped::skipped("not root");
-            return None;
-        }
-        if let Some(missing) =
-            ["ip", "ethtool"].iter().find(|p| Command::new(p).arg("--version").output().is_err())
-        {
-            crate::skipped::skipped(format!("`{missing}` is not installed"));
+        if !crate::skipped::can_run_live(&["ip", "ethtool"]) {
             return None;
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -158,7 +155,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         for name in self.names() {
-            let _ = Command::new("ip").args(["netns", "delete", name]).output();
+            let _ = command("ip").args(["netns", "delete", name]).output();
         }
     }
 }
