@@ -1,7 +1,9 @@
 //! One page of results that reproductions left: each with its date, commit, machine and number of runs, and
 //! whether the code that it depends on has changed since.
 
+use crate::choice::{Arm, Choice};
 use crate::host::{Error, Made};
+use crate::{asqm, avq, steering, vaqm};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -192,8 +194,9 @@ pub fn page(root: &Path, repeated: Option<&Path>, tree: &Path) -> Result<String,
     }
     let mut out = String::from(HEAD);
     totals(&outcomes, &mut out);
+    gaps(&outcomes, &mut out);
     ages(&outcomes, tree, &mut out);
-    outcomes.iter().for_each(|outcome| section(outcome, &mut out));
+    outcomes.iter().for_each(|outcome| section(outcome, &outcomes, &mut out));
     Ok(out)
 }
 
@@ -218,8 +221,7 @@ const HEAD: &str = "# Results of reproductions
 
 This page is made by `weir reproduce summary FOLDER --into docs/results.md` from the files that `weir reproduce` wrote; \
 nothing in it is written by hand. Each section says which command made it, when, with which commit, on which machine and with how many \
-runs. \"Paper\" is what the paper says, \"bound\" what was judged by; where bounds come from, the JSON and the HTML page of each \
-reproduction tell. What is run, and what was found: [reproduction.md](reproduction.md). Measurements that are no reproduction: \
+runs. \"Paper\" is what the paper says, \"bound\" what was judged by, \"basis\" where that bound comes from. What is run, and what was found: [reproduction.md](reproduction.md). Measurements that are no reproduction: \
 [measurements.md](measurements.md).
 
 ";
@@ -268,7 +270,16 @@ fn arm(value: &Value) -> &str {
 
 /// The command that makes such results.
 fn command(value: &Value) -> String {
-    command_at(value, only_rate(value))
+    let mut command = command_at(value, only_rate(value));
+    // What is judged may be repeated as often as one likes.
+    if let Some(runs) = runs_of_each_case(value).filter(|_| value["totals"].is_object()) {
+        let option = if value["paper"] == "steering" && arm(value) == "lab" { "runs" } else { "seeds" };
+        command += &format!(" --{option} {runs}");
+    }
+    if value["witness"].is_object() {
+        command += " --witness ns2";
+    }
+    command
 }
 
 /// The same at a rate, or at all of them.
@@ -314,14 +325,26 @@ fn number(run: &Value) -> u64 {
     run["seed"].as_u64().or(run["run"].as_u64()).unwrap_or(0)
 }
 
-/// How many runs the cases have, in words: those of one case differ in nothing but their number.
-fn repetitions(value: &Value) -> String {
+/// How many cases have how many runs: those of one case differ in nothing but their number.
+fn counts_of_runs(value: &Value) -> BTreeMap<usize, usize> {
     let mut cases: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
     for run in value["runs"].as_array().into_iter().flatten() {
         cases.entry(case(run)).or_default().insert(number(run));
     }
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     cases.values().for_each(|runs| *counts.entry(runs.len()).or_default() += 1);
+    counts
+}
+
+/// How many runs each case has, if all have as many.
+fn runs_of_each_case(value: &Value) -> Option<usize> {
+    let counts = counts_of_runs(value);
+    if counts.len() == 1 { counts.into_keys().next() } else { None }
+}
+
+/// How many runs the cases have, in words.
+fn repetitions(value: &Value) -> String {
+    let counts = counts_of_runs(value);
     let told = |(runs, cases): (&usize, &usize)| {
         let runs = if *runs == 1 { "one run".to_string() } else { format!("{runs} runs") };
         match cases {
@@ -333,8 +356,27 @@ fn repetitions(value: &Value) -> String {
     counts.iter().map(told).collect::<Vec<_>>().join(", ")
 }
 
-/// What was held of each paper in each arm. Short forms count apart. Where some rates were run again, a claim
-/// counts once, by what is as old as the code.
+/// What claims about another simulator are called: that it finds the same. They are none of the paper.
+const WITNESS: &str = "ns-2";
+
+/// What is otherwise than usual in all runs, in words: retransmission timers that are not those of Linux,
+/// limiters, machines in a home, other algorithms.
+fn conditions(value: &Value) -> Vec<String> {
+    let timers = value["timers"].as_str().filter(|timers| *timers != "linux");
+    let borrow = (value["borrow"] == true).then(|| "limiters that borrow".to_string());
+    let machines = value["machines"].as_u64().filter(|machines| *machines > 1);
+    let told = [
+        timers.map(|timers| format!("timers of {timers}")),
+        borrow,
+        machines.map(|machines| format!("{machines} machines in a home")),
+        value["aqm"].as_str().map(|names| format!("of {names}")),
+    ];
+    told.into_iter().flatten().collect()
+}
+
+/// What was held of each paper in each arm. Short forms, other conditions and comparisons with another
+/// simulator count apart. Where some rates were run again, a claim counts once, by what is as old as the
+/// code.
 fn totals(outcomes: &[Outcome], out: &mut String) {
     let mut sums: BTreeMap<[String; 3], [usize; 5]> = BTreeMap::new();
     let mut counted: BTreeMap<[String; 3], usize> = BTreeMap::new();
@@ -344,12 +386,15 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
         let asked = command_at(&outcome.value, None);
         let paper = outcome.value["paper"].as_str().unwrap_or_default().to_string();
         let form = if outcome.value["quick"] == true { "short" } else { "full" };
-        let sum = sums.entry([paper, arm(&outcome.value).to_string(), form.to_string()]).or_default();
+        let form = [vec![form.to_string()], conditions(&outcome.value)].concat().join(", ");
         let mut is_new = |claim: &&Claim| {
             let key = [asked.clone(), claim.id.clone(), claim.text.clone()];
             *counted.entry(key).or_insert(number) == number
         };
         for claim in outcome.claims.iter().filter(&mut is_new) {
+            let beside = if claim.id == WITNESS { format!(", beside {WITNESS}") } else { String::new() };
+            let row = [paper.clone(), arm(&outcome.value).to_string(), form.clone() + &beside];
+            let sum = sums.entry(row).or_default();
             sum[0] += usize::from(claim.held);
             sum[1] += usize::from(claim.is_missed());
             sum[2] += usize::from(claim.is_missed() && claim.shown);
@@ -366,6 +411,47 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
             writeln!(out, "| {paper} | {arm} | {form} | {held} | {missed} | {shown} | {assumed} | {open} |");
     }
     out.push('\n');
+}
+
+/// What of the papers has no result on the page: arms, and parts of arms.
+fn gaps(outcomes: &[Outcome], out: &mut String) {
+    let papers: [(&str, &[Choice<Arm>]); 4] =
+        [("steering", &steering::ARMS), ("asqm", &asqm::ARMS), ("vaqm", &vaqm::ARMS), ("avq", &avq::ARMS)];
+    let mut told = Vec::new();
+    for (paper, arms) in papers {
+        for choice in arms {
+            let is_of = |outcome: &&Outcome| {
+                let value = &outcome.value;
+                // What is judged is of the paper.
+                let is_whole_run = value["quick"] != true && value["interrupted"] != true;
+                is_whole_run
+                    && value["paper"] == paper
+                    && arm(value) == choice.name
+                    && value["totals"].is_object()
+            };
+            let parts: BTreeSet<Option<&str>> =
+                outcomes.iter().filter(is_of).map(|outcome| part(&outcome.value)).collect();
+            let is_all = parts.contains(&None) || ASQM_PARTS.iter().all(|part| parts.contains(&Some(*part)));
+            if parts.is_empty() {
+                told.push(format!("{paper}, {}: none", choice.name));
+            } else if !is_all {
+                let parts: Vec<&str> = parts.into_iter().flatten().collect();
+                told.push(format!("{paper}, {}: only {}", choice.name, parts.join(", ")));
+            }
+        }
+    }
+    if !told.is_empty() {
+        let _ = writeln!(out, "Full forms that are not all here: {}.\n", told.join("; "));
+    }
+}
+
+/// The two parts of all that is run of ASQM: its figures, and what is told without.
+const ASQM_PARTS: [&str; 2] = ["4-15", "sweep"];
+
+/// The figure or experiment that results are limited to; none where they are of all.
+fn part(value: &Value) -> Option<&str> {
+    let named = value["figure"].as_str().or(value["experiment"].as_str());
+    named.filter(|part| *part != "all")
 }
 
 /// How many results are as old as the code, and as of which commit that is told.
@@ -404,10 +490,26 @@ fn row(cells: impl IntoIterator<Item = String>, out: &mut String) {
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }
 
-fn section(outcome: &Outcome, out: &mut String) {
-    let Outcome { title, made, value, claims, command, folder, code, again } = outcome;
+/// What results are of, so that no two headings are alike: their title, and what it does not say of arm,
+/// form, rate and conditions.
+fn heading(outcome: &Outcome) -> String {
+    let Outcome { title, value, .. } = outcome;
+    let arm = match arm(value) {
+        "sim" => "simulated",
+        "upf" => "real TCP behind the user-plane function",
+        _ => "real TCP",
+    };
+    let arm = (!title.contains(arm)).then(|| arm.to_string());
+    let short = (value["quick"] == true && !title.contains("short form")).then(|| "short form".to_string());
+    let rate = only_rate(value).map(|rate| format!("at {rate}"));
+    let told = [Some(title.clone()), arm, short, rate].into_iter().flatten().chain(conditions(value));
+    told.collect::<Vec<_>>().join(", ")
+}
+
+fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
+    let Outcome { made, value, claims, command, folder, code, again, .. } = outcome;
     let runs = repetitions(value);
-    let _ = writeln!(out, "## {title}\n");
+    let _ = writeln!(out, "## {}\n", heading(outcome));
     let _ = writeln!(
         out,
         "`{command}` ({folder}): {}, commit {}, version {}; {}; {runs}.\n",
@@ -423,21 +525,31 @@ fn section(outcome: &Outcome, out: &mut String) {
     if value["interrupted"] == true {
         out.push_str("**Interrupted**: not all runs were made.\n\n");
     }
+    for note in value["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let _ = writeln!(out, "{note}\n");
+    }
     for table in value["tables"].as_array().into_iter().flatten() {
         rows(table, out);
     }
+    spreads(value, out);
     if !claims.is_empty() {
-        let held = claims.iter().filter(|c| c.held).count();
-        let _ = writeln!(out, "Claims: {held} of {} held.\n", claims.len());
-        out.push_str("| claim | outcome | paper | bound | measured | what it says |\n");
-        out.push_str("| --- | --- | --- | --- | --- | --- |\n");
+        let [of_paper, beside]: [Vec<&Claim>; 2] =
+            [false, true].map(|beside| claims.iter().filter(|c| (c.id == WITNESS) == beside).collect());
+        let held = |claims: &[&Claim]| claims.iter().filter(|c| c.held).count();
+        let _ = write!(out, "Claims: {} of {} held", held(&of_paper), of_paper.len());
+        if !beside.is_empty() {
+            let _ = write!(out, "; {} of {} comparisons with {WITNESS} agree", held(&beside), beside.len());
+        }
+        out.push_str(".\n\n");
+        out.push_str("| claim | outcome | paper | bound | measured | what it says | basis |\n");
+        out.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
         for c in claims {
             let outcome = match c {
                 c if c.held => "held",
                 c if c.undecided => "not judged",
                 _ => "**missed**",
             };
-            let cells = [&c.id, outcome, &c.paper, &c.expected, &c.measured, &c.text];
+            let cells = [&c.id, outcome, &c.paper, &c.expected, &c.measured, &c.text, &c.basis];
             row(cells.map(str::to_string), out);
         }
         out.push('\n');
@@ -452,10 +564,71 @@ fn section(outcome: &Outcome, out: &mut String) {
             let _ = writeln!(out, "{}\n", told.join("\n"));
         }
     }
+    let elsewhere = judged_elsewhere(outcome, all);
+    if !elsewhere.is_empty() {
+        let _ = writeln!(
+            out,
+            "Claims of the paper that only other results of this page judge: {}.\n",
+            elsewhere.into_iter().collect::<Vec<_>>().join(", ")
+        );
+    }
     for open in value["totals"]["not_judgeable"].as_array().into_iter().flatten() {
         let text = |key: &str| open[key].as_str().unwrap_or_default();
         let _ = writeln!(out, "{} cannot be judged: {}.\n", text("id"), text("why"));
     }
+}
+
+/// Least and most of the runs of each case of a figure, where they tell of a link: a mean hides a run that
+/// misses what is asked.
+fn spreads(value: &Value, out: &mut String) {
+    let mut cases: Vec<(String, Vec<&Value>)> = Vec::new();
+    let is_shown = |run: &&Value| run["figure"].is_string() && run["link"].is_object();
+    for run in value["runs"].as_array().into_iter().flatten().filter(is_shown) {
+        let case = case(run);
+        match cases.iter_mut().find(|(known, _)| *known == case) {
+            Some((_, runs)) => runs.push(run),
+            None => cases.push((case, vec![run])),
+        }
+    }
+    cases.retain(|(_, runs)| runs.len() > 1);
+    if cases.is_empty() {
+        return;
+    }
+    out.push_str("Least and most of the runs\n\n");
+    let header = ["figure, queue", "rate", "flows", "runs", "util %", "mean ms", "95 % ms"];
+    row(header.map(str::to_string), out);
+    row(header.map(|_| "---".to_string()), out);
+    for (_, runs) in cases {
+        let between = |of: &dyn Fn(&Value) -> &Value, unit: f64| {
+            let values = || runs.iter().filter_map(|run| of(&run["link"]).as_f64());
+            let [least, most] = [values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max)];
+            format!("{:.2} to {:.2}", least * unit, most * unit)
+        };
+        let text = |key: &str| runs[0][key].as_str().unwrap_or_default();
+        let cells = [
+            format!("{}, {}", text("figure"), text("series")),
+            Rate::from_bps_f64(runs[0]["rate_bps"].as_f64().unwrap_or(0.0)).to_string(),
+            runs[0]["flows"].to_string(),
+            runs.len().to_string(),
+            between(&|link| &link["utilization"], 100.0),
+            between(&|link| &link["delay_ms"]["mean"], 1.0),
+            between(&|link| &link["delay_ms"]["p95"], 1.0),
+        ];
+        row(cells, out);
+    }
+    out.push('\n');
+}
+
+/// The claims of the same paper that other results judge and these, which are not limited to a part of it,
+/// do not.
+fn judged_elsewhere<'a>(outcome: &Outcome, all: &'a [Outcome]) -> BTreeSet<&'a str> {
+    if outcome.claims.is_empty() || part(&outcome.value).is_some() {
+        return BTreeSet::new();
+    }
+    let ids = |outcome: &'a Outcome| outcome.claims.iter().map(|claim| claim.id.as_str());
+    let alike = all.iter().filter(|other| other.value["paper"] == outcome.value["paper"]);
+    let is_judged = |id: &&str| outcome.claims.iter().any(|claim| claim.id == *id);
+    alike.flat_map(ids).filter(|id| !is_judged(id) && *id != WITNESS).collect()
 }
 
 fn rows(table: &Value, out: &mut String) {
@@ -493,8 +666,10 @@ mod tests {
             "totals": { "not_judgeable": [{ "id": "B15", "why": "a survey" }] },
             "claims": [
                 { "id": "D3", "text": "fewer", "paper": "fewer", "expected": "below 5", "measured": "4", "held": true },
-                { "id": "D4", "text": "poor", "expected": "below 1", "measured": "2", "held": false, "cause": "why" },
+                { "id": "D4", "text": "poor", "expected": "below 1", "measured": "2", "held": false, "cause": "why",
+                  "basis": "the text" },
             ],
+            "notes": ["Reno, 10 Mbit/s."],
         });
         let write =
             |value: &Value| std::fs::write(folder.join("avq/result.json"), value.to_string()).unwrap();
@@ -503,11 +678,15 @@ mod tests {
         for wanted in [
             "`weir reproduce avq --experiment 2 --timers 2001` (avq): 2026-11-23, commit abc1234, changed, version 0.1.0; 2 x EPYC; one \
              run of one case, 2 runs of one case.",
-            "| avq | sim | full | 1 | 1 | 0 | 1 | 0 |",
+            "| avq | sim | full, timers of 2001 | 1 | 1 | 0 | 1 | 0 |",
+            "Full forms that are not all here: steering, lab: none; steering, sim: none; asqm, sim: none; asqm, lab: none; vaqm, sim: \
+             none; vaqm, lab: none; vaqm, upf: none; avq, sim: only 2; avq, lab: none.",
+            "## AVQ, experiment 2, simulated, timers of 2001\n",
+            "\n\nReno, 10 Mbit/s.\n\n",
             "**Changed tree**",
             "has changed since is unknown: the program was made from files that are in no commit.",
             "is unknown: the page was not made in a tree of git",
-            "| D4 | **missed** |  | below 1 | 2 | poor |",
+            "| D4 | **missed** |  | below 1 | 2 | poor | the text |",
             "| AVQ | a\\|b |",
             "* D4 is missed: why (assumed, not shown).",
             "B15 cannot be judged: a survey.",
@@ -522,6 +701,12 @@ mod tests {
         };
         assert_eq!(of([1e9, 1e9]), "weir reproduce steering --figure all --arm sim --rate 1Gbit/s");
         assert_eq!(of([1e9, 1e10]), "weir reproduce steering --figure all --arm sim");
+        let runs: Vec<Value> = (0..3).map(|run| json!({ "series": "AVQ", "seed": run })).collect();
+        let mut repeated = json!({ "paper": "avq", "arm": "sim", "experiment": "all", "runs": runs, "totals": {}, "witness": {} });
+        assert_eq!(command(&repeated), "weir reproduce avq --experiment all --seeds 3 --witness ns2");
+        repeated["paper"] = json!("steering");
+        repeated["arm"] = json!("lab");
+        assert!(command(&repeated).contains(" --arm lab --runs 3"), "{}", command(&repeated));
         // A run of its own beside them is no reproduction.
         std::fs::create_dir_all(folder.join("run")).unwrap();
         std::fs::write(folder.join("run/result.json"), "{}").unwrap();
@@ -660,6 +845,67 @@ mod tests {
         assert_eq!(told(&[older()]), "| steering | sim | full | 0 | 3 | 0 | 0 | 0 |");
         let again = outcome(&[1e9], &[("at 1Gbit/s", true), ("at 1Gbit/s", true)], Code::Unchanged);
         assert_eq!(told(&[older(), again]), "| steering | sim | full | 2 | 1 | 0 | 0 | 0 |");
+    }
+
+    #[test]
+    fn what_results_lack_is_told_and_what_is_no_claim_of_the_paper_counts_apart() {
+        let outcome = |arm: &str, figure: Option<&str>, ids: &[&str]| {
+            let value = json!({ "paper": "asqm", "arm": arm, "figure": figure, "totals": {} });
+            let claim = |id: &&str| Claim { id: id.to_string(), ..Claim::default() };
+            Outcome {
+                folder: String::new(),
+                title: "ASQM".into(),
+                command: command(&value),
+                made: Made::default(),
+                value,
+                claims: ids.iter().map(claim).collect(),
+                code: Code::Unchanged,
+                again: None,
+            }
+        };
+        let all = [
+            outcome("sim", Some("all"), &["B1", "B2", WITNESS]),
+            outcome("lab", Some("all"), &["B2"]),
+            outcome("lab", Some("4-15"), &["B2"]),
+            outcome("lab", Some("sweep"), &["B2"]),
+        ];
+        let elsewhere = all.each_ref().map(|one| judged_elsewhere(one, &all).into_iter().collect::<Vec<_>>());
+        assert_eq!(elsewhere, [vec![], vec!["B1"], vec![], vec![]]);
+        let mut page = String::new();
+        totals(&all, &mut page);
+        assert!(page.contains("| asqm | sim | full | 0 | 2 |"), "{page}");
+        assert!(page.contains("| asqm | sim | full, beside ns-2 | 0 | 1 |"), "{page}");
+        let mut page = String::new();
+        gaps(&all, &mut page);
+        assert!(!page.contains("asqm") && page.contains("avq, lab: none"), "{page}");
+        let told = |outcomes: &[Outcome]| {
+            let mut page = String::new();
+            gaps(outcomes, &mut page);
+            page
+        };
+        assert!(told(&all[2..3]).contains("asqm, lab: only 4-15;"), "{}", told(&all[2..3]));
+        assert!(!told(&all[2..]).contains("asqm, lab"), "{}", told(&all[2..]));
+        let mut page = String::new();
+        section(&all[0], &all, &mut page);
+        assert!(page.contains("Claims: 0 of 2 held; 0 of 1 comparisons with ns-2 agree.\n"), "{page}");
+        assert_eq!(heading(&all[1]), "ASQM, real TCP");
+        let run = |seed: u64, used: f64| {
+            let link = json!({ "utilization": used, "delay_ms": { "mean": 2.0, "p95": 4.0 } });
+            json!({ "figure": "5", "series": "GSP", "flows": 2, "rate_bps": 1e9, "seed": seed, "link": link })
+        };
+        let mut page = String::new();
+        spreads(&json!({ "runs": [run(0, 0.984), run(1, 0.9997), run(2, 0.99)] }), &mut page);
+        assert!(
+            page.ends_with("| 5, GSP | 1Gbit/s | 2 | 3 | 98.40 to 99.97 | 2.00 to 2.00 | 4.00 to 4.00 |\n\n"),
+            "{page}"
+        );
+        let mut page = String::new();
+        spreads(&json!({ "runs": [run(0, 0.984)] }), &mut page);
+        assert!(page.is_empty(), "{page}");
+        let mut as_in_2014 = outcome("sim", Some("all"), &[]);
+        as_in_2014.value["borrow"] = json!(true);
+        as_in_2014.value["machines"] = json!(2);
+        assert_eq!(heading(&as_in_2014), "ASQM, simulated, limiters that borrow, 2 machines in a home");
     }
 
     #[test]

@@ -135,7 +135,7 @@ fn results_become_a_page() {
     assert_eq!(run.status.code(), Some(0), "{run:?}");
     let page = std::fs::read_to_string(page).expect("the page");
     for wanted in [
-        "`weir reproduce steering --figure 8b --arm sim --rate 1Gbit/s --quick`",
+        "`weir reproduce steering --figure 8b --arm sim --rate 1Gbit/s --quick --seeds 1`",
         "| steering | sim | short |",
         "| A16 |",
     ] {
