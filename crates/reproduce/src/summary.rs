@@ -368,7 +368,7 @@ fn conditions(value: &Value) -> Vec<String> {
     let told = [
         timers.map(|timers| format!("timers of {timers}")),
         borrow,
-        machines.map(|machines| format!("{machines} machines in a home")),
+        machines.map(|machines| format!("{machines} machines in each home")),
         value["aqm"].as_str().map(|names| format!("of {names}")),
     ];
     told.into_iter().flatten().collect()
@@ -502,7 +502,8 @@ fn heading(outcome: &Outcome) -> String {
     let arm = (!title.contains(arm)).then(|| arm.to_string());
     let short = (value["quick"] == true && !title.contains("short form")).then(|| "short form".to_string());
     let rate = only_rate(value).map(|rate| format!("at {rate}"));
-    let told = [Some(title.clone()), arm, short, rate].into_iter().flatten().chain(conditions(value));
+    let unsaid = conditions(value).into_iter().filter(|told| !title.contains(told.as_str()));
+    let told = [Some(title.clone()), arm, short, rate].into_iter().flatten().chain(unsaid);
     told.collect::<Vec<_>>().join(", ")
 }
 
@@ -905,7 +906,7 @@ mod tests {
         let mut as_in_2014 = outcome("sim", Some("all"), &[]);
         as_in_2014.value["borrow"] = json!(true);
         as_in_2014.value["machines"] = json!(2);
-        assert_eq!(heading(&as_in_2014), "ASQM, simulated, limiters that borrow, 2 machines in a home");
+        assert_eq!(heading(&as_in_2014), "ASQM, simulated, limiters that borrow, 2 machines in each home");
     }
 
     #[test]
