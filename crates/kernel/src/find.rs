@@ -98,10 +98,10 @@ pub fn find(interface: &Interface, disciplines: &[Message], classes: &[Message])
     let name = interface.name.as_str();
     let mut found = Found::default();
     let (all, classes) = (by_handle(disciplines), by_handle(classes));
-    let served = served(disciplines, &all, &classes);
+    let shapers = shapers_of(disciplines, &all, &classes);
     let mtu = if interface.mtu == 0 { MTU } else { interface.mtu };
     let frame = mtu.saturating_add(ETHERNET);
-    for message in disciplines {
+    for (message, shaper) in disciplines.iter().zip(shapers) {
         let (Some(kind), Some(options)) = (message.kind(), message.options()) else { continue };
         if *kind == Kind::Red {
             found.refused.push(Refused {
@@ -119,10 +119,6 @@ pub fn find(interface: &Interface, disciplines: &[Message], classes: &[Message])
         let above = all.get(&message.parent.discipline());
         if above.and_then(|d| d.kind()) == Some(&Kind::CakeMq) {
             continue;
-        }
-        let mut shaper = shaper(message, &all, &classes);
-        if let Some(shaper) = &mut shaper {
-            shaper.is_shared = served.get(&key(shaper)).is_some_and(|queues| *queues > 1);
         }
         // A FIFO of bytes below a shaper has a target, too: the time that its room takes.
         let is_fifo = *kind == Kind::Bfifo && shaper.as_ref().is_some_and(|s| s.rate > Rate::ZERO);
@@ -168,23 +164,22 @@ fn with_handle(name: &str, kind: &Kind, parent: Handle) -> String {
     format!("`tc qdisc replace dev {name} root handle 1: mq`, and then {below},")
 }
 
-/// How a shaper is known: whether it is a class, and its handle.
-type ShaperKey = (bool, Handle);
-
-fn key(shaper: &Shaper) -> ShaperKey {
-    (shaper.subject == Subject::Class, shaper.handle)
-}
-
-/// How many queues each shaper serves, as the nearest one above: disciplines with nothing below them.
-fn served(disciplines: &[Message], all: &ByHandle<'_>, classes: &ByHandle<'_>) -> BTreeMap<ShaperKey, usize> {
+/// The shaper that serves each discipline, and whether it is the nearest one above several queues:
+/// disciplines with nothing below them.
+fn shapers_of(disciplines: &[Message], all: &ByHandle<'_>, classes: &ByHandle<'_>) -> Vec<Option<Shaper>> {
+    let mut shapers: Vec<Option<Shaper>> = disciplines.iter().map(|m| shaper(m, all, classes)).collect();
+    let key = |shaper: &Shaper| (shaper.subject == Subject::Class, shaper.handle);
     let above: BTreeSet<Handle> = disciplines.iter().map(|message| message.parent.discipline()).collect();
-    let mut served = BTreeMap::new();
-    for queue in disciplines.iter().filter(|message| !above.contains(&message.handle)) {
-        if let Some(shaper) = shaper(queue, all, classes) {
-            *served.entry(key(&shaper)).or_default() += 1;
+    let mut served: BTreeMap<_, usize> = BTreeMap::new();
+    for (queue, shaper) in disciplines.iter().zip(&shapers) {
+        if let Some(shaper) = shaper.as_ref().filter(|_| !above.contains(&queue.handle)) {
+            *served.entry(key(shaper)).or_default() += 1;
         }
     }
-    served
+    for shaper in shapers.iter_mut().flatten() {
+        shaper.is_shared = served.get(&key(shaper)).is_some_and(|queues| *queues > 1);
+    }
+    shapers
 }
 
 /// Disciplines or classes of an interface by their handles.

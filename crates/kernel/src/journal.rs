@@ -7,7 +7,7 @@
 
 use crate::Kernel;
 use crate::find::with_all;
-use crate::place::{Place, Shaper, is_noted};
+use crate::place::{Place, is_noted};
 use crate::{program, qdisc};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -345,71 +345,76 @@ fn standing(
     Ok([at(about)?, shaper.flatten()])
 }
 
+/// Takes what is at the egress of an interface off again; says what was done, or returns why not.
+fn take_off(
+    entry: &Entry,
+    (interface, clsact, queue): (i32, bool, bool),
+    what: &str,
+    kernel: &mut dyn Kernel,
+    said: &mut Vec<PutBack>,
+) -> Result<(), String> {
+    let told = |error: weir_tc::Error| error.to_string();
+    // The number may be that of another interface by now, or the interface have another name.
+    let is_it = |i: &weir_tc::Interface| i.index == interface && i.name == entry.name;
+    let has_program = program::attached(interface).is_some();
+    let is_there = has_program || (clsact || queue) && kernel.interfaces().map_err(told)?.iter().any(is_it);
+    if !is_there {
+        return Ok(());
+    }
+    let root = if queue { qdisc::root(kernel, interface).map_err(told)? } else { None };
+    let has_queue = root.is_some_and(|m| qdisc::is_ours(m.kind()));
+    // The queue first: it is nothing without what admits packets to it.
+    let removed = if has_queue { qdisc::remove(kernel, interface) } else { Ok(()) };
+    removed.map_err(told).and(program::detach(kernel, interface, clsact))?;
+    if has_program || has_queue {
+        said.push(PutBack::Done(format!("{}: took the {what} off", entry.name)));
+    }
+    Ok(())
+}
+
 /// Puts one queue back, and says in words what was done, or why not; whether nothing is left to do.
 fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<PutBack>) -> bool {
-    if let Some((interface, clsact, queue)) = entry.egress {
-        let what = if queue { "queue in BPF" } else { "virtual queue" };
-        let mut unknown = |error: weir_tc::Error| {
-            said.push(PutBack::Failed(format!("{}: NOT taken the {what} off: {error}", entry.name)));
-            false
-        };
-        // The number may be that of another interface by now, or the interface have another name.
-        let has_program = program::attached(interface).is_some();
-        if !has_program {
-            let is_it = |i: &weir_tc::Interface| i.index == interface && i.name == entry.name;
-            match kernel.interfaces() {
-                Ok(all) if (clsact || queue) && all.iter().any(is_it) => {}
-                Ok(_) => return true,
-                Err(error) => return unknown(error),
-            }
+    let failed = if let Some(egress) = entry.egress {
+        let what = if egress.2 { "queue in BPF" } else { "virtual queue" };
+        match take_off(entry, egress, what, kernel, said) {
+            Ok(()) => return true,
+            Err(error) => format!("{}: NOT taken the {what} off: {error}", entry.name),
         }
-        let root = if queue { qdisc::root(kernel, interface) } else { Ok(None) };
-        let has_queue = match root {
-            Ok(root) => root.is_some_and(|m| qdisc::is_ours(m.kind())),
-            Err(error) => return unknown(error),
-        };
-        // The queue first: it is nothing without what admits packets to it.
-        let removed = if has_queue { qdisc::remove(kernel, interface) } else { Ok(()) };
-        let done = removed.map_err(|e| e.to_string()).and(program::detach(kernel, interface, clsact));
-        match &done {
-            Ok(()) if has_program || has_queue => {
-                said.push(PutBack::Done(format!("{}: took the {what} off", entry.name)));
-            }
-            Ok(()) => {}
-            Err(e) => said.push(PutBack::Failed(format!("{}: NOT taken the {what} off: {e}", entry.name))),
+    } else if let Some(about) = &entry.discipline {
+        let kind = about.kind().map(ToString::to_string).unwrap_or_default();
+        let label = format!("{} {kind} {}", entry.name, about.handle);
+        match restore(entry, about, &label, kernel, said) {
+            Ok(is_done) => return is_done,
+            Err(error) => format!("{label}: NOT put back: {error}"),
         }
-        return done.is_ok();
-    }
-    let Some(about) = &entry.discipline else { return true };
-    let kind = about.kind().map(ToString::to_string).unwrap_or_default();
-    let label = format!("{} {kind} {}", entry.name, about.handle);
-    // What cannot be asked now is asked at the next start.
-    let unknown = |error: weir_tc::Error| PutBack::Failed(format!("{label}: NOT put back: {error}"));
-    let interfaces = match kernel.interfaces() {
-        Ok(interfaces) => interfaces,
-        Err(error) => {
-            said.push(unknown(error));
-            return false;
-        }
+    } else {
+        return true;
     };
+    said.push(PutBack::Failed(failed));
+    false
+}
+
+/// Puts target and shaper of a queue back where they are as they were set; whether nothing is left to do.
+/// What cannot be asked now is an error, and asked at the next start.
+fn restore(
+    entry: &Entry,
+    about: &Message,
+    label: &str,
+    kernel: &mut dyn Kernel,
+    said: &mut Vec<PutBack>,
+) -> Result<bool, weir_tc::Error> {
     // The number may be that of another interface by now.
-    match interfaces.iter().find(|i| i.index == about.interface) {
+    match kernel.interfaces()?.iter().find(|i| i.index == about.interface) {
         Some(interface) if interface.name == entry.name => {}
         Some(interface) => {
             let told =
                 format!("{label}: its interface is called {} now; it is left as it is", interface.name);
             said.push(PutBack::LeftAlone(told));
-            return true;
+            return Ok(true);
         }
-        None => return true,
+        None => return Ok(true),
     }
-    let [target_now, shaper_now] = match standing(entry, about, kernel) {
-        Ok(now) => now,
-        Err(error) => {
-            said.push(unknown(error));
-            return false;
-        }
-    };
+    let [target_now, shaper_now] = standing(entry, about, kernel)?;
     let mut is_done = true;
     let mut restore = |order: &Message, what: String, kernel: &mut dyn Kernel| {
         let done = kernel.change(order);
@@ -441,7 +446,7 @@ fn put_back(entry: &Entry, kernel: &mut dyn Kernel, said: &mut Vec<PutBack>) -> 
         let told = format!("{label}: somebody else changed its {what} meanwhile; it is left as it is");
         PutBack::LeftAlone(told)
     }));
-    is_done
+    Ok(is_done)
 }
 
 /// Puts back what processes left that are dead; says what was done. Journals of other network namespaces
@@ -591,11 +596,4 @@ pub fn remove_vanished(folder: &Path) -> Vec<PutBack> {
         Err(e) => PutBack::Failed(format!("NOT removed {}: {e}", path.display())),
     };
     vanished.map(told).collect()
-}
-
-impl Shaper {
-    /// Whether another queue is served by the same one.
-    pub(crate) fn is_same(&self, other: &Shaper) -> bool {
-        (self.subject, self.handle) == (other.subject, other.handle)
-    }
 }

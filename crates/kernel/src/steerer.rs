@@ -265,9 +265,9 @@ impl Steerer {
         Ok(steerer)
     }
 
-    /// A shaper whose rate is moved must serve one steered queue.
+    /// A shaper whose rate is moved must serve one queue alone.
     fn check_shapers(&self, policies: &[Policy]) -> Result<(), Setup> {
-        for (at, (queue, policy)) in self.queues.iter().zip(policies).enumerate() {
+        for (queue, policy) in self.queues.iter().zip(policies) {
             if !policy.uses_virtual_queue() {
                 continue;
             }
@@ -276,15 +276,8 @@ impl Steerer {
             if queue.place.kind == Kind::Bfifo && is_below_tbf {
                 return Err(Setup::FifoBelowTbf { label: queue.place.label() });
             }
-            let shared = |shaper: &crate::place::Shaper| {
-                self.queues.iter().enumerate().any(|(other, q)| {
-                    let is_same = q.place.shaper.as_ref().is_some_and(|s| s.is_same(shaper));
-                    other != at && q.place.interface == queue.place.interface && is_same
-                })
-            };
             // What is above may be the slower one: then moving this one holds nothing.
-            let is_alone = |s: &crate::place::Shaper| !s.is_shared && !shared(s);
-            let alone = queue.place.shaper.as_ref().is_some_and(|s| s.rate == s.own() && is_alone(s));
+            let alone = queue.place.shaper.as_ref().is_some_and(|s| s.rate == s.own() && !s.is_shared);
             if !alone {
                 return Err(Setup::NoShaper { label: queue.place.label() });
             }
@@ -392,6 +385,15 @@ impl Steerer {
         self.queues.iter().all(|queue| queue.left.is_some())
     }
 
+    /// What is to be there of the queues that are not left, by interface.
+    fn known(&self) -> BTreeMap<i32, Known> {
+        let mut known: BTreeMap<i32, Known> = BTreeMap::new();
+        for queue in self.queues.iter().filter(|q| q.left.is_none()) {
+            known.entry(queue.place.interface).or_default().note(queue);
+        }
+        known
+    }
+
     /// One look at all queues: counters, law, changes. `now` is a time that never goes back. An error of the
     /// kernel's socket ends nothing: the next turn asks again.
     pub fn turn(
@@ -400,10 +402,7 @@ impl Steerer {
         now: Time,
         tell: &mut dyn FnMut(News),
     ) -> Result<(), Error> {
-        let mut interfaces: BTreeMap<i32, Known> = BTreeMap::new();
-        for queue in self.queues.iter().filter(|q| q.left.is_none()) {
-            interfaces.entry(queue.place.interface).or_default().note(queue);
-        }
+        let interfaces = self.known();
         let probe = &mut self.probe;
         // A look that the kernel refuses is one without: what it tells is estimated then.
         let is_seen = probe.as_mut().is_some_and(|probe| probe.turn().is_ok());
@@ -462,12 +461,7 @@ impl Steerer {
         let mut is_open = self.queues.iter().any(|queue| queue.is_owed);
         let (mut said, mut journal) = (Vec::new(), self.journal.take());
         if !keep {
-            let mut known: BTreeMap<i32, Known> = BTreeMap::new();
-            for queue in self.queues.iter().filter(|q| q.left.is_none()) {
-                let known = known.entry(queue.place.interface).or_default();
-                known.note(queue);
-                known.needs_classes = true;
-            }
+            let known = self.known();
             let mut dumps = BTreeMap::new();
             for (number, queue) in self.queues.iter_mut().enumerate().rev().filter(|(_, q)| q.left.is_none())
             {

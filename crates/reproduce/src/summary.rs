@@ -4,7 +4,7 @@
 use crate::choice::{Arm, Choice};
 use crate::host::{Error, Made};
 use crate::{asqm, avq, steering, vaqm};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -325,14 +325,26 @@ fn number(run: &Value) -> u64 {
     run["seed"].as_u64().or(run["run"].as_u64()).unwrap_or(0)
 }
 
-/// How many cases have how many runs: those of one case differ in nothing but their number.
-fn counts_of_runs(value: &Value) -> BTreeMap<usize, usize> {
-    let mut cases: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+/// The runs of each case, which differ in nothing but their number; cases in the order of their first run.
+fn cases(value: &Value) -> Vec<Vec<&Value>> {
+    let (mut cases, mut places) = (Vec::new(), BTreeMap::new());
     for run in value["runs"].as_array().into_iter().flatten() {
-        cases.entry(case(run)).or_default().insert(number(run));
+        let place = *places.entry(case(run)).or_insert(cases.len());
+        if place == cases.len() {
+            cases.push(Vec::new());
+        }
+        cases[place].push(run);
     }
-    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    cases.values().for_each(|runs| *counts.entry(runs.len()).or_default() += 1);
+    cases
+}
+
+/// How many cases have how many runs.
+fn counts_of_runs(value: &Value) -> BTreeMap<usize, usize> {
+    let mut counts = BTreeMap::new();
+    for runs in cases(value) {
+        let numbers: BTreeSet<u64> = runs.into_iter().map(number).collect();
+        *counts.entry(numbers.len()).or_default() += 1;
+    }
     counts
 }
 
@@ -582,24 +594,9 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
 /// Least and most of the runs of each case of a figure, where they tell of a link: a mean hides a run that
 /// misses what is asked.
 fn spreads(value: &Value, out: &mut String) {
-    let mut cases: Vec<(String, Vec<&Value>)> = Vec::new();
-    let is_shown = |run: &&Value| run["figure"].is_string() && run["link"].is_object();
-    for run in value["runs"].as_array().into_iter().flatten().filter(is_shown) {
-        let case = case(run);
-        match cases.iter_mut().find(|(known, _)| *known == case) {
-            Some((_, runs)) => runs.push(run),
-            None => cases.push((case, vec![run])),
-        }
-    }
-    cases.retain(|(_, runs)| runs.len() > 1);
-    if cases.is_empty() {
-        return;
-    }
-    out.push_str("Least and most of the runs\n\n");
-    let header = ["figure, queue", "rate", "flows", "runs", "util %", "mean ms", "95 % ms"];
-    row(header.map(str::to_string), out);
-    row(header.map(|_| "---".to_string()), out);
-    for (_, runs) in cases {
+    let is_shown = |run: &Value| run["figure"].is_string() && run["link"].is_object();
+    let cases = cases(value).into_iter().filter(|runs| runs.len() > 1 && is_shown(runs[0]));
+    let told = cases.map(|runs| {
         let between = |of: &dyn Fn(&Value) -> &Value, unit: f64| {
             let values = || runs.iter().filter_map(|run| of(&run["link"]).as_f64());
             let [least, most] = [values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max)];
@@ -615,9 +612,13 @@ fn spreads(value: &Value, out: &mut String) {
             between(&|link| &link["delay_ms"]["mean"], 1.0),
             between(&|link| &link["delay_ms"]["p95"], 1.0),
         ];
-        row(cells, out);
+        json!(cells)
+    });
+    let told: Vec<Value> = told.collect();
+    if !told.is_empty() {
+        let header = ["figure, queue", "rate", "flows", "runs", "util %", "mean ms", "95 % ms"];
+        rows(&json!({ "title": "Least and most of the runs", "header": header, "rows": told }), out);
     }
-    out.push('\n');
 }
 
 /// The claims of the same paper that other results judge and these, which are not limited to a part of it,
@@ -647,7 +648,6 @@ fn rows(table: &Value, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("weir-summary-{}-{name}", std::process::id()));

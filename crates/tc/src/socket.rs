@@ -190,20 +190,22 @@ impl Link {
 
     /// Whether filters of anybody hang on the clsact discipline of an interface.
     pub fn has_filters(&mut self, interface: i32) -> Result<bool, Error> {
-        let mut has = false;
-        for hook in HOOKS {
-            self.request.clear();
-            self.request.extend_from_slice(&((HEADER + TCMSG) as u32).to_ne_bytes());
-            self.request.extend_from_slice(&GET_FILTER.to_ne_bytes());
-            self.request.resize(HEADER + TCMSG, 0);
-            self.request[HEADER + 4..HEADER + 8].copy_from_slice(&interface.to_ne_bytes());
-            self.request[HEADER + 12..HEADER + 16].copy_from_slice(&hook.to_ne_bytes());
-            self.ask(NLM_F_REQUEST | NLM_F_DUMP, |kind, _| {
-                has |= kind == NEW_FILTER;
-                Ok(())
-            })?;
-        }
-        Ok(has)
+        self.at_rest(|link| {
+            let mut has = false;
+            for hook in HOOKS {
+                link.request.clear();
+                link.request.extend_from_slice(&((HEADER + TCMSG) as u32).to_ne_bytes());
+                link.request.extend_from_slice(&GET_FILTER.to_ne_bytes());
+                link.request.resize(HEADER + TCMSG, 0);
+                link.request[HEADER + 4..HEADER + 8].copy_from_slice(&interface.to_ne_bytes());
+                link.request[HEADER + 12..HEADER + 16].copy_from_slice(&hook.to_ne_bytes());
+                link.ask(NLM_F_REQUEST | NLM_F_DUMP, |kind, _| {
+                    has |= kind == NEW_FILTER;
+                    Ok(())
+                })?;
+            }
+            Ok(has)
+        })
     }
 
     /// The interfaces.

@@ -77,9 +77,10 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     }
     output.result(&json, || {
         let sweep = if points > 1 { format!(", {points} points") } else { String::new() };
-        let mut said = format!("{file}: a valid {kind}{sweep}\n");
-        warnings.iter().for_each(|w| said.push_str(&format!("warning: {w}\n")));
-        said
+        std::iter::once(format!("{file}: a valid {kind}{sweep}"))
+            .chain(told)
+            .map(|line| line + "\n")
+            .collect()
     });
     Ok(ExitCode::SUCCESS)
 }
