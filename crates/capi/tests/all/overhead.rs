@@ -11,8 +11,8 @@ mod passing;
 const TASK: &str = "WEIR_OVERHEAD";
 
 /// Most instructions that a packet of a batch takes more than in Rust, in and out. They are those of a build
-/// for development; a release takes fewer.
-const BORDER_MAX: i64 = 200;
+/// for development, whole or incremental; a release takes fewer.
+const BORDER_MAX: i64 = 214;
 
 /// Passes packets in a process of its own, whose instructions are counted.
 #[test]
