@@ -112,6 +112,39 @@ fn the_campaign_installs_its_witness_or_says_what_it_leaves_out() {
     assert!(ran.lines().last().is_some_and(|last| last.starts_with("reproduce summary")), "{ran}");
 }
 
+/// A campaign of a day that was ended goes on where it was: what left results is not made again with the same
+/// commit, also where claims were missed; what failed is.
+#[test]
+fn a_campaign_goes_on_where_it_was() {
+    let programs = Programs::new();
+    programs.add("other/ns", "exit 0");
+    programs.add("other/id", "echo 1000");
+    programs.add("other/git", "case $1 in describe) echo abc1234 ;; esac");
+    // It leaves results with missed claims, but for one that fails and one that is interrupted.
+    let ran = programs.path("ran");
+    let script = format!(
+        "echo \"$*\" >>{}\ncase \"$*\" in *bbr*) exit 1 ;; *vaqm*) exit 130 ;; esac\nwhile [ $# -gt 1 ]; do shift; done\n\
+         mkdir -p \"$1/one\"\nsleep 0.01\necho >\"$1/one/result.json\"\nexit 1",
+        ran.display()
+    );
+    programs.add("weir", &script);
+    let out = programs.path("out");
+    let arguments = [programs.path("weir"), out].map(|path| path.to_str().unwrap().to_string());
+    let campaign = || {
+        let _ = std::fs::remove_file(&ran);
+        let ended = programs.run("reproduce", &arguments.each_ref().map(String::as_str), None);
+        (ended, std::fs::read_to_string(&ran).unwrap())
+    };
+    let (first, all) = campaign();
+    assert_eq!((first.status.code(), all.lines().count()), (Some(130), 8), "{all}");
+    let (second, rest) = campaign();
+    let rest: Vec<&str> = rest.lines().collect();
+    assert!(rest.len() == 2 && rest[0].contains("bbr") && rest[1].contains("vaqm"), "{rest:?} {second:?}");
+    assert!(text(&second.stderr).contains("made already with commit abc1234"), "{second:?}");
+    programs.add("other/git", "case $1 in describe) echo 'abc1234, changed' ;; esac");
+    assert_eq!(campaign().1, all, "a tree that is in no commit");
+}
+
 #[test]
 fn the_clients_of_make_interop_run_in_the_python_that_was_found() {
     let programs = Programs::new();
