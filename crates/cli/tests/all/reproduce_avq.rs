@@ -98,7 +98,22 @@ fn a_witness_runs_the_same_experiment() {
         assert!(result["runs"][0]["spans"][span]["marked"].as_f64().is_some_and(|n| n > 0.0), "{result}");
     }
     let claims = result["claims"].as_array().expect("claims");
-    assert_eq!(claims.iter().filter(|c| c["id"] == "ns-2").count(), 3);
+    let beside: Vec<_> = claims.iter().filter(|c| c["id"] == "ns-2").collect();
+    assert!(beside.len() == 3 && beside.iter().all(|c| c["paper"] == "the same experiment in ns-2"));
+    // The paper's claims are judged on its runs by the same bounds.
+    let theirs = result["witness"]["claims"].as_array().expect("claims");
+    let sentences = |claims: &[Value]| -> Vec<(String, String)> {
+        let own = claims.iter().filter(|c| c["id"] != "ns-2");
+        own.map(|c| (c["id"].to_string(), c["text"].to_string())).collect()
+    };
+    assert_eq!(sentences(theirs), sentences(claims));
+    assert!(theirs.iter().all(|c| c["paper"] != "" && c["basis"] != ""), "{theirs:?}");
+    let totals = &result["witness"]["totals"];
+    let judged = totals["judged"].as_u64().zip(totals["undecided"].as_u64()).map(|(a, b)| (a + b) as usize);
+    assert_eq!(judged, Some(theirs.len()), "{totals}");
+    let table = result["tables"].as_array().and_then(|tables| tables.last()).expect("a table");
+    assert_eq!(table["title"], "Claims of the paper, here and in ns-2 by the same bounds");
+    assert_eq!(table["rows"].as_array().map(Vec::len), Some(theirs.len()), "{table}");
     let folder = out.join("avq-experiment1-quick");
     for name in ["witness.csv", "figure1-ns-2.svg", "ns2/witness.tcl", "ns2/experiment1-avq-0.tcl"] {
         assert!(folder.join(name).is_file(), "{name}");

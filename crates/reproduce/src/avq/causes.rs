@@ -13,7 +13,7 @@ pub static START: Experiment = Experiment {
         let lost = most(points.runs(&[]).map(lost));
         (
             format!(
-                "once 180 flows have begun, and without short ones, it loses at most {lost:.0} packets in 200 s"
+                "from 50 s on, with 180 flows and without short ones, it loses at most {lost:.0} packets in 200 s"
             ),
             lost <= 10.0,
         )

@@ -14,6 +14,17 @@ const LOSSY: [&str; 3] = ["RED", "REM", "PI"];
 /// The queue that REM and PI are to hold.
 const REFERENCE: f64 = 50.0;
 
+/// Claims that the kernel's end hosts cannot decide: identifier, a part of the sentence, and why.
+pub const UNDECIDED_LIVE: &[(&str, &str, &str)] = &[
+    (
+        "D1",
+        "loses",
+        "marks do not make the kernel's windows smaller than two packets, of which 180 flows have 360 where path and buffer hold \
+         206: the experiment is made with drops, and each signal is a loss",
+    ),
+    ("D8", "bias", "the lab's path has one round-trip time, 85 ms, for all flows"),
+];
+
 /// The claims of one experiment.
 pub fn of(experiment: Experiment, runs: &Measured) -> Vec<Claim> {
     match experiment {

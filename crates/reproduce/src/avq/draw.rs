@@ -62,10 +62,12 @@ fn over_load(figure: &OverLoad, experiment: u32, runs: &Measured) -> (&'static s
         let points = (0..runs.spans()).map(|span| runs.plotted_at(name, span, x(span), of));
         series(name, Look::Points, points)
     };
-    // What the paper's text prints of figure 4: GKVQ's least, and the aim of AVQ; and the 50 packets of 5.
+    // What the paper's text prints: GKVQ's least utilization, the aims of AVQ, the 1 of REM and PI; and the 50
+    // packets wanted of these.
     let said: &[f64] = match number {
         "4" => &[0.75, 0.98, 1.0],
         "5" => &[50.0],
+        "10" | "13" => &[0.98, 1.0],
         _ => &[],
     };
     let (load, least) = match is_long {
@@ -98,13 +100,21 @@ fn end(run: &Run) -> f64 {
     run.values.samples.last().map_or(1.0, |s| s.t_s)
 }
 
-fn queue_over_time(number: &'static str, experiment: u32, run: &Run) -> (&'static str, Plot) {
+/// The queue of a run, and where the paper gives one the level that it wants, at both ends.
+fn queue_over_time(
+    number: &'static str,
+    experiment: u32,
+    run: &Run,
+    wanted: Option<f64>,
+) -> (&'static str, Plot) {
+    let printed = wanted
+        .map(|level| series("the paper prints", Look::Printed, [0.0, end(run)].map(|at| point(at, level))));
     let plot = Plot {
         title: format!("Figure {number}: experiment {experiment}, queue over time for {}", run.case.series),
         subtitle: "First run; queue at the end of each tenth of a second.".into(),
         x: axis("Time (s)", 0.0, end(run)),
         left: axis("Queue (packets)", 0.0, 100.0),
-        series: vec![curve(run, "Queue", |s| Some(s.queue))],
+        series: [curve(run, "Queue", |s| Some(s.queue))].into_iter().chain(printed).collect(),
         ..Plot::default()
     };
     (number, plot)
@@ -113,7 +123,7 @@ fn queue_over_time(number: &'static str, experiment: u32, run: &Run) -> (&'stati
 /// Figures 1 and 2.
 fn alone(runs: &Measured) -> Vec<(&'static str, Plot)> {
     let Some(run) = runs.first("AVQ") else { return Vec::new() };
-    let mut plots = vec![queue_over_time("1", 1, run)];
+    let mut plots = vec![queue_over_time("1", 1, run, None)];
     if run.values.samples.iter().any(|s| s.capacity.is_some()) {
         let plot = Plot {
             title: "Figure 2: experiment 1, virtual capacity over time for AVQ".into(),
@@ -130,7 +140,8 @@ fn alone(runs: &Measured) -> Vec<(&'static str, Plot)> {
 
 /// Figures 6 to 8.
 fn over_time(runs: &Measured) -> Vec<(&'static str, Plot)> {
-    let numbers = [("6", "PI"), ("7", "AVQ"), ("8", "REM")];
-    let drawn = numbers.iter().filter_map(|(number, series)| Some((*number, runs.first(series)?)));
-    drawn.map(|(number, run)| queue_over_time(number, 3, run)).collect()
+    // AVQ wants no queue.
+    let numbers = [("6", "PI", Some(50.0)), ("7", "AVQ", None), ("8", "REM", Some(50.0))];
+    let drawn = |(number, series, wanted)| Some(queue_over_time(number, 3, runs.first(series)?, wanted));
+    numbers.into_iter().filter_map(drawn).collect()
 }

@@ -8,7 +8,7 @@ use crate::choice::Arm;
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
 use crate::runs::run_all;
-use crate::said::{Experiments, leave_open, tell};
+use crate::said::{Experiments, leave_open, tell, totals};
 use serde_json::json;
 #[cfg(feature = "live")]
 use std::path::Path;
@@ -37,7 +37,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     }
     if let Some(comparison) = compared {
         files.add("witness.csv", csv::rows(&comparison.table))?;
-        add_witness(comparison, &mut outcome);
+        add_witness(comparison, arguments, host, &mut outcome)?;
     }
     outcome.deliver(&folder, files, host)
 }
@@ -63,17 +63,9 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<
     let is_live = arguments.arm == Arm::Lab;
     let condition = condition(measured.repetitions(), arguments);
     for (experiment, runs) in measured.experiments() {
-        let number = u32::from(experiment);
-        let mut found = claims::of(experiment, &runs);
-        // In a tenth of the time nothing settles, and in a twentieth nothing else is decided.
-        let unsettled = |c: &Claim| is_live || ["D1", "D2", "D5", "D6"].contains(&c.id.as_str());
-        let open = found.iter_mut().filter(|c| arguments.quick && unsettled(c));
-        open.for_each(|c| c.undecided = !c.held);
-        if is_live {
-            leave_open(&mut found, said::UNDECIDED_LIVE);
-        }
+        let mut found = judged(experiment, &runs, arguments);
         tell(&mut found, said::TABLE, &experiments)?;
-        claims.extend(found.into_iter().map(|c| Claim { text: format!("{number}: {}", c.text), ..c }));
+        claims.extend(found);
         beside.extend(paper::beside(experiment, &runs, &condition));
         figures.extend(draw::figures(experiment, &runs, None));
         let table = rows(experiment, &runs);
@@ -105,14 +97,70 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<
     Ok((outcome, files))
 }
 
-fn add_witness(comparison: witness::Comparison, outcome: &mut Outcome) {
-    outcome.claims.get_or_insert_default().extend(comparison.claims);
+/// The claims of an experiment, with its number before each sentence.
+fn judged(experiment: Experiment, runs: &Measured, arguments: &Arguments) -> Vec<Claim> {
+    let is_live = arguments.arm == Arm::Lab;
+    let mut found = claims::of(experiment, runs);
+    // In a tenth of the time nothing settles, and in a twentieth nothing else is decided.
+    let unsettled = |c: &Claim| is_live || ["D1", "D2", "D5", "D6"].contains(&c.id.as_str());
+    let open = found.iter_mut().filter(|c| arguments.quick && unsettled(c));
+    open.for_each(|c| c.undecided = !c.held);
+    if is_live {
+        leave_open(&mut found, claims::UNDECIDED_LIVE);
+    }
+    let number = u32::from(experiment);
+    found.iter_mut().for_each(|c| c.text = format!("{number}: {}", c.text));
+    found
+}
+
+/// Adds what came of the same runs in ns-2: how far both are apart, the charts, and the claims of the paper
+/// by the same bounds.
+fn add_witness(
+    comparison: witness::Comparison,
+    arguments: &Arguments,
+    host: &dyn Host,
+    outcome: &mut Outcome,
+) -> Result<(), Error> {
+    let ours = outcome.claims.get_or_insert_default();
+    let mut claims = Vec::new();
     for (experiment, runs) in Measured::new(&comparison.runs).experiments() {
+        claims.extend(judged(experiment, &runs, arguments));
         outcome.figures.extend(draw::figures(experiment, &runs, Some("ns-2")));
     }
-    outcome.tables.push(comparison.table);
+    // Causes are those of runs here.
+    tell(&mut claims, said::TABLE, &Experiments::new(host, true))?;
+    claims.iter_mut().for_each(|claim| claim.cause.clear());
+    outcome.tables.extend([comparison.table, side_by_side(ours, &claims)]);
+    let mut compared = comparison.claims;
+    tell(&mut compared, said::TABLE, &Experiments::new(host, true))?;
+    ours.extend(compared);
     outcome.notes.push(witness::NOTE.to_string());
-    outcome.more = json!({ "witness": { "simulator": "ns-2", "runs": comparison.runs } });
+    outcome.more = json!({ "witness": {
+        "simulator": "ns-2", "runs": comparison.runs, "totals": totals(&claims, said::UNJUDGED), "claims": claims,
+    } });
+    Ok(())
+}
+
+/// What was held of the paper's claims here and in ns-2.
+fn side_by_side(ours: &[Claim], theirs: &[Claim]) -> Rows {
+    let row = |claim: &Claim| {
+        let other = theirs.iter().find(|other| (&other.id, &other.text) == (&claim.id, &claim.text))?;
+        let [here, there] = [claim, other].map(|claim| {
+            let outcome = match claim {
+                claim if claim.held => "held",
+                claim if claim.undecided => "not judged",
+                _ => "missed",
+            };
+            [outcome.to_string(), claim.measured.clone()]
+        });
+        Some([vec![claim.id.clone()], here.to_vec(), there.to_vec(), vec![claim.text.clone()]].concat())
+    };
+    let header = ["claim", "here", "measured", "in ns-2", "measured", "what it says"];
+    Rows {
+        title: "Claims of the paper, here and in ns-2 by the same bounds".into(),
+        header: header.map(String::from).to_vec(),
+        rows: ours.iter().filter_map(row).collect(),
+    }
 }
 
 fn condition(runs: u64, arguments: &Arguments) -> String {
