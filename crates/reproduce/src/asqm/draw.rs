@@ -55,8 +55,14 @@ fn printed(figure: &Number, mine: &[Measured]) -> PlotSeries {
         (Quantity::Bandwidth, ..) => vec![(15.5, 0.5)],
         (Quantity::Delay, Study::Peak, Algorithm::CoDel) => vec![(100.0, 0.0), (1500.0, 1.0)],
         (Quantity::Delay, Study::Peak, Algorithm::Pie) => vec![(200.0, 0.0), (1200.0, 1.0)],
-        (Quantity::Delay, _, Algorithm::CoDel) => rtts().map(|rtt| (rtt + 25.0, 1.0)).collect(),
-        (Quantity::Delay, _, Algorithm::Pie) => rtts().map(|rtt| (rtt + 25.0, 0.9)).collect(),
+        // Of figure 14 it gives no number.
+        (Quantity::Delay, Study::Peak, Algorithm::Asqm) => Vec::new(),
+        (Quantity::Delay, _, Algorithm::CoDel) => {
+            rtts().flat_map(|rtt| [(rtt, 0.0), (rtt + 25.0, 1.0)]).collect()
+        }
+        (Quantity::Delay, _, Algorithm::Pie) => {
+            rtts().flat_map(|rtt| [(rtt, 0.0), (rtt + 25.0, 0.9)]).collect()
+        }
         (Quantity::Delay, _, Algorithm::Asqm) => rtts().map(|rtt| (rtt + 50.0, 1.0)).collect(),
     };
     series("the paper prints", Look::Printed, points.into_iter().map(|(x, y)| point(x, y)))

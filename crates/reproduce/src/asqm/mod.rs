@@ -9,7 +9,7 @@ mod lab;
 mod measured;
 mod observer;
 mod results;
-mod said;
+pub(crate) mod said;
 mod tables;
 mod text;
 

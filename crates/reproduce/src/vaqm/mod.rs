@@ -8,7 +8,7 @@ mod draw;
 mod lab;
 mod measured;
 mod results;
-mod said;
+pub(crate) mod said;
 mod tables;
 mod text;
 #[cfg(feature = "live")]
