@@ -82,6 +82,11 @@ struct Steering {
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
     #[cfg(feature = "live")]
+    /// Runs of the lab that the folder of results has already, of the same scenario, are not made again: to go
+    /// on after an end, to add runs with a larger `--runs`, or to judge old ones anew.
+    #[arg(long)]
+    resume: bool,
+    #[cfg(feature = "live")]
     /// How often each point is run in the lab, otherwise once; the figure shows the mean and the range.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: Option<u32>,
@@ -112,6 +117,10 @@ impl From<Steering> for steering::Arguments {
             runs: None,
             seeds: s.seeds,
             aqm: s.aqm,
+            #[cfg(feature = "live")]
+            resume: s.resume,
+            #[cfg(not(feature = "live"))]
+            resume: false,
             out: s.out,
         }
     }
@@ -121,7 +130,8 @@ const STEERING_EXAMPLES: &str = "Examples:
   weir reproduce steering --figure 5 --arm sim --quick
   weir reproduce steering --figure all --arm sim --rate 1Gbit/s --seeds 10
   weir reproduce steering --figure 5 --arm sim --aqm pie,codel   what steering adds to other algorithms
-  sudo weir reproduce steering --figure 5 --arm lab --runs 3     with real TCP";
+  sudo weir reproduce steering --figure 5 --arm lab --runs 3     with real TCP
+  sudo weir reproduce steering --figure 5 --arm lab --runs 3 --resume   and on where that was ended";
 
 /// The AVQ paper (Kunniyur and Srikant, 2001).
 ///

@@ -11,7 +11,7 @@ mod measured;
 mod observer;
 mod paper;
 mod results;
-mod said;
+pub(crate) mod said;
 mod spans;
 mod witness;
 

@@ -137,9 +137,12 @@ pub static CLUSTERS: Experiment = Experiment {
         let all = ["as printed", "half the gain", "by time, gain 1"].map(of);
         let [printed, half, by_time] = all.each_ref().map(|values| mean(values.iter().copied()));
         let found = format!(
-            "{} runs of 300 s have {printed:.2} % ({}), {half:.2} % with half the gain, and {by_time:.2} % \
+            "{} of 300 s {printed:.2} % ({}), {half:.2} % with half the gain, and {by_time:.2} % \
              where a step weighs by the time since the last",
-            all[0].len(),
+            match all[0].len() {
+                1 => "one run has".to_string(),
+                many => format!("{many} runs have"),
+            },
             range(&all[0], 1)
         );
         (found, printed < 49.0 && half < by_time && (49.0..=50.0).contains(&by_time))

@@ -17,8 +17,13 @@ const DETAIL_S: f64 = 5.0;
 pub fn figures(part: Part, m: &Measured) -> Vec<Figure> {
     let rate = m.rate_bps() / 1e9;
     let plots = match part {
-        Part::Five => vec![throughput(m, "5a", 0.88 * rate), delay_over_flows(m)],
-        Part::Six => vec![throughput(m, "6a", 0.2 * rate), delay_by_flows(m)],
+        // The policy with every number of flows, and the large tail-drop buffer with the most; in figure 6 what is
+        // left of the throughput with two.
+        Part::Five => vec![
+            throughput(m, "5a", 0.88 * rate, &[(0.0, 0.99), (1.0, 0.99), (2.0, 0.99), (2.0, 1.0)]),
+            delay_over_flows(m),
+        ],
+        Part::Six => vec![throughput(m, "6a", 0.2 * rate, &[(0.0, 0.6), (0.0, 0.8)]), delay_by_flows(m)],
         Part::SevenA | Part::SevenB => return transitions(part, m),
         Part::Text => Vec::new(),
         Part::EightA => vec![headroom(m)],
@@ -76,7 +81,8 @@ fn transitions(part: Part, m: &Measured) -> Vec<Figure> {
 
 const OVER_RUNS: &str = "95th percentile; mean over the runs, and their range.";
 
-/// A value with the numbers of flows that the paper shows.
+/// A value with the numbers of flows that the paper shows. What the paper prints is given at the places of
+/// these numbers.
 fn by_flows(
     m: &Measured,
     title: String,
@@ -84,43 +90,43 @@ fn by_flows(
     left: PlotAxis,
     factor: f64,
     of: fn(&Values) -> f64,
-    aim: Option<f64>,
+    said: &[(f64, f64)],
 ) -> Plot {
     let shown: Vec<u32> = m.flows().into_iter().filter(|n| SHOWN.contains(n)).collect();
     let curve = |name: &&str| {
         let at = |(i, n): (usize, &u32)| m.at(name, *n).plotted(i as f64, factor, of);
         series(name, Look::Points, shown.iter().enumerate().map(at))
     };
-    let aims: Vec<(f64, f64)> = match aim {
-        Some(aim) => (0..shown.len()).map(|i| (i as f64, aim)).collect(),
-        None => Vec::new(),
-    };
-    let mut curves: Vec<PlotSeries> = m.series().iter().map(curve).collect();
-    curves.extend((!aims.is_empty()).then(|| printed(&aims)));
+    let said: Vec<(f64, f64)> = said
+        .iter()
+        .map(|(at, value)| (*at, value * factor))
+        .filter(|(at, _)| *at < shown.len() as f64)
+        .collect();
     Plot {
         title,
         subtitle: subtitle.into(),
         x: "Number of flows".into(),
         categories: shown.iter().map(u32::to_string).collect(),
         left,
-        series: curves,
+        series: m.series().iter().map(curve).chain([printed(&said)]).collect(),
         ..Plot::default()
     }
 }
 
-/// Figures 5a and 6a: throughput from `floor` in Gbit/s on.
-fn throughput(m: &Measured, name: &'static str, floor: f64) -> (&'static str, Plot) {
+/// Figures 5a and 6a: throughput from `floor` in Gbit/s on; what the paper prints is given as shares.
+fn throughput(m: &Measured, name: &'static str, floor: f64, said: &[(f64, f64)]) -> (&'static str, Plot) {
     let rate = m.rate_bps() / 1e9;
     let subtitle = "Byte accounting of Ethernet lines; the paper's axis, longer where values lie below it.";
     let (title, left) = (format!("Figure {name}: throughput"), axis("Throughput (Gbit/s)", floor, rate));
-    (name, by_flows(m, title, subtitle, left, rate, |v| v.link.utilization, Some(0.99 * rate)))
+    (name, by_flows(m, title, subtitle, left, rate, |v| v.link.utilization, said))
 }
 
 /// Figure 6b.
 fn delay_by_flows(m: &Measured) -> (&'static str, Plot) {
     let (title, left) =
         ("Figure 6b: queueing delay, disturbed by short flows", axis("95 % delay (ms)", 0.0, 30.0));
-    ("6b", by_flows(m, title.into(), OVER_RUNS, left, 1.0, p95, None))
+    // "Practically no delay" in a short tail-drop buffer with two flows.
+    ("6b", by_flows(m, title.into(), OVER_RUNS, left, 1.0, p95, &[(0.0, 0.0)]))
 }
 
 fn p95(values: &Values) -> f64 {
@@ -135,8 +141,9 @@ fn over_flows(m: &Measured, curve: &str, name: &str, factor: f64, of: fn(&Values
 
 /// Figure 5b.
 fn delay_over_flows(m: &Measured) -> (&'static str, Plot) {
-    // GSP-AS with 36 flows, the static set point, and the large tail-drop buffer.
-    let paper = printed(&[(36.0, 0.825), (36.0, 2.5), (36.0, 30.0)]);
+    // GSP-AS with two flows (read off the figure) and with 36, the static set point, and the large tail-drop
+    // buffer.
+    let paper = printed(&[(2.0, 10.0), (2.0, 20.0), (36.0, 0.825), (36.0, 2.5), (36.0, 30.0)]);
     let plot = Plot {
         title: "Figure 5b: queueing delay".into(),
         subtitle: OVER_RUNS.into(),
@@ -167,9 +174,12 @@ fn transition(part: Part, recording: &Recording) -> (&'static str, Plot) {
     let from = 160.0;
     let end = samples(recording).last().map_or(from, |s| s.t_s);
     let here = || between(recording, from, end);
-    // About 11 ms before, the end of the time in which the link is reclaimed, and about 10 ms afterwards.
-    let said: &[(f64, f64)] =
-        if part == Part::SevenA { &[(180.0, 11.0), (278.0, 0.0), (300.0, 10.0)] } else { &[(200.0, 11.0)] };
+    // About 11 ms before, the end of the time in which the link is reclaimed, and about 10 ms afterwards; in
+    // figure 7b nearly that value each time before 34 flows come.
+    let said: &[(f64, f64)] = match part {
+        Part::SevenA => &[(180.0, 11.0), (278.0, 0.0), (300.0, 10.0)],
+        _ => &[(180.0, 11.0), (220.0, 11.0), (260.0, 11.0), (300.0, 11.0)],
+    };
     let what = if part == Part::SevenA { "34 flows for 80 s" } else { "34 flows for 20 s, every 40 s" };
     let plot = Plot {
         title: format!("Figure {}: transitions, {what}", part.name()),
@@ -197,6 +207,9 @@ fn headroom(m: &Measured) -> (&'static str, Plot) {
     };
     let bounds: Vec<(f64, f64)> =
         m.flows().into_iter().flat_map(|n| [(f64::from(n), 94.0), (f64::from(n), 95.0)]).collect();
+    // Delays are "effectively zero" from six flows on.
+    let empty: Vec<(f64, f64)> =
+        m.flows().into_iter().filter(|n| *n >= 6).map(|n| (f64::from(n), 0.0)).collect();
     let plot = Plot {
         title: "Figure 8a: throughput and queueing delay, u_target 95 %, u_low 94 %".into(),
         subtitle: "Mean over the runs, and their range; delays of the real queue.".into(),
@@ -208,6 +221,7 @@ fn headroom(m: &Measured) -> (&'static str, Plot) {
             curve("Queue length average", |v| v.link.delay_ms.mean, 1.0, false),
             curve("Throughput", |v| v.link.utilization, 100.0, true),
             PlotSeries { on_right: true, ..printed(&bounds) },
+            printed(&empty),
         ],
         ..Plot::default()
     };
@@ -252,15 +266,19 @@ fn virtual_rate(recording: &Recording) -> (&'static str, Plot) {
     };
     let thin: Vec<LinkSample> = here.chunks(MEAN_OVER).map(mean).collect();
     let rate_bps = recording.summary.links.first().and_then(|l| l.rate_bps).unwrap_or(0.0);
+    let end = thin.last().map_or(from + 1.0, |s| s.t_s);
+    // The policy's bounds, at both ends.
+    let bounds = [from, end].map(|at| [(at, 0.94 * rate_bps / 1e9), (at, 0.95 * rate_bps / 1e9)]).concat();
     let unset = |s: &LinkSample| if s.virtual_rate_bps > 0.0 { s.virtual_rate_bps / 1e9 } else { f64::NAN };
     let plot = Plot {
         title: "Beside figure 8b: egress rate and rate of the virtual queue, 36 flows".into(),
         subtitle: "First run, means of 100 ms. No virtual rate: the real queue was controlled.".into(),
-        x: axis("Time (s)", from, thin.last().map_or(from + 1.0, |s| s.t_s)),
+        x: axis("Time (s)", from, end),
         left: axis("Rate (Gbit/s)", rate_bps * 0.9 / 1e9, rate_bps / 1e9),
         series: vec![
             over_time("Egress rate", Look::Line, thin.iter(), |s| s.delivered_bps / 1e9),
             over_time("Rate of the virtual queue", Look::Step, thin.iter(), unset),
+            printed(&bounds),
         ],
         ..Plot::default()
     };

@@ -2,10 +2,10 @@
 
 use super::cases::{Case, Changes, File, Measured, Part, Run, Values, document, part_at};
 use super::claims::Margins;
-use super::sim::{rows, titled as of_part};
-use super::{Arguments, claims, draw, folder, paper, said};
-use crate::claim::of_form;
-use crate::host::{Error, Host, Report};
+use super::resume::{Kept, ORIGINS};
+use super::sim::{judged, rows};
+use super::{Arguments, draw, folder, paper, said};
+use crate::host::{Error, Host, Made, Report};
 use crate::publish::{Outcome, titled, with_note};
 use crate::runs::Planned;
 use crate::said::{Experiments, tell};
@@ -61,35 +61,73 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let plan = plan(arguments)?;
     let folder = folder(arguments, &format!("figure{}-lab", arguments.figure.name));
     host.prepare(&folder)?;
-    let seconds: f64 = plan.iter().map(|p| p.scenario.run.duration.as_secs_f64() + 2.0).sum();
-    host.say(&format!("{} runs, about {:.0} min", plan.len(), seconds / 60.0));
-    FileSet::withdraw(&folder)?;
-    let (mut runs, mut folders) = (Vec::new(), Vec::new());
-    for planned in &plan {
-        host.say(&format!("[{}/{}] {}", runs.len() + 1, plan.len(), planned.scenario.title));
-        let mut run = measure(planned, host)?;
-        if let Some(recording) = &mut run.values.recording {
-            // A campaign of hours leaves what it has, also where it is ended.
-            let name = format!(
-                "{}-{}-{}-{}",
-                run.case.figure.name(),
-                run.case.series.replace([' ', ','], "_"),
-                run.case.flows,
-                run.seed
-            );
-            host.lab().write(recording, &planned.scenario, &folder.join(&name))?;
-            folders.push(name);
-            if !arguments.quick {
-                slim(recording, run.case.figure);
-            }
+    let there = if arguments.resume { Kept::of(&folder)? } else { Kept::none(&folder) };
+    let slimmed = |planned: &Planned<Case>| -> Result<_, Error> {
+        let mut taken = there.take(&name_of(planned), &planned.scenario)?;
+        for (recording, _) in taken.iter_mut().filter(|_| !arguments.quick) {
+            slim(recording, planned.case.figure);
         }
-        runs.push(run);
-        if host.is_interrupted() {
-            break;
+        Ok(taken)
+    };
+    let taken = plan.iter().map(slimmed).collect::<Result<Vec<Option<(Recording, Made)>>, Error>>()?;
+    let left = plan.iter().zip(&taken).filter(|(_, taken)| taken.is_none());
+    let (runs_left, seconds) = left.fold((0, 0.0), |(runs, seconds), (planned, _)| {
+        (runs + 1, seconds + planned.scenario.run.duration.as_secs_f64() + 2.0)
+    });
+    if arguments.resume {
+        host.say(&format!("{} of {} runs are there already", plan.len() - runs_left, plan.len()));
+    }
+    host.say(&format!("{runs_left} runs, about {:.0} min", seconds / 60.0));
+    FileSet::withdraw(&folder)?;
+    let mut kept = Kept::none(&folder);
+    for (planned, (_, made)) in plan.iter().zip(&taken).filter_map(|(p, taken)| Some((p, taken.as_ref()?))) {
+        kept.note(&name_of(planned), made.clone())?;
+    }
+    let (mut runs, mut folders) = (Vec::new(), Vec::new());
+    for (number, (planned, taken)) in plan.iter().zip(taken).enumerate() {
+        let name = name_of(planned);
+        let recording = match taken {
+            Some((recording, _)) => recording,
+            // Runs that are there count also after an end that was asked for.
+            None if host.is_interrupted() => continue,
+            None => {
+                host.say(&format!("[{}/{}] {}", number + 1, plan.len(), planned.scenario.title));
+                let mut recording = host.lab().run(&planned.scenario)?;
+                // A campaign of hours leaves what it has, also where it is ended.
+                host.lab().write(&recording, &planned.scenario, &folder.join(&name))?;
+                kept.note(&name, host.made())?;
+                if !arguments.quick {
+                    slim(&mut recording, planned.case.figure);
+                }
+                recording
+            }
+        };
+        folders.push(name);
+        // One that was ended lies there and is judged by nothing.
+        if !recording.summary.interrupted {
+            runs.push(run_of(planned, recording));
         }
     }
-    let (outcome, plots) = judge(&Measured::new(&runs), arguments, host)?;
+    if runs.is_empty() {
+        return Err(Error::Interrupted("interrupted before the first run was whole".into()));
+    }
+    let (mut outcome, plots) = judge(&Measured::new(&runs), arguments, host)?;
+    for (made, count) in kept.measured().into_iter().filter(|(made, _)| **made != host.made()) {
+        let Made { date, commit, machine, .. } = made;
+        let runs = if count == 1 { "One run was".to_string() } else { format!("{count} runs were") };
+        outcome
+            .notes
+            .push(format!("{runs} made on {date} with commit {commit} on {machine}, and judged again."));
+    }
+    let of = |(made, runs): (&Made, usize)| json!({ "runs": runs, "made": made });
+    outcome.more = json!({ "measured": kept.measured().into_iter().map(of).collect::<Vec<_>>() });
     publish(outcome, plots, &runs, &plan, (&folder, folders), host)
+}
+
+/// Name of the folder of a run.
+fn name_of(planned: &Planned<Case>) -> String {
+    let Case { figure, series, flows, .. } = &planned.case;
+    format!("{}-{}-{flows}-{}", figure.name(), series.replace([' ', ','], "_"), planned.seed)
 }
 
 /// Leaves what claims and charts ask for: samples of all runs of a campaign need more memory than there is.
@@ -150,17 +188,16 @@ fn short_points(part: Part, arguments: &Arguments) -> Result<Vec<Scenario>, Erro
     Ok(points)
 }
 
-fn measure(planned: &Planned<Case>, host: &dyn Host) -> Result<Run, Error> {
-    let recording = host.lab().run(&planned.scenario)?;
+fn run_of(planned: &Planned<Case>, recording: Recording) -> Run {
     let summary = &recording.summary;
     let link = summary.links.first().cloned().unwrap_or_default();
-    Ok(Run {
+    Run {
         case: planned.case.clone(),
         seed: planned.seed,
         trace_hash: None,
         warnings: Some(summary.warnings.clone()),
         values: Values { link, host: Some(summary.host.unwrap_or_default()), recording: Some(recording) },
-    })
+    }
 }
 
 type Judged = (Outcome, Vec<crate::figure::Figure>);
@@ -169,10 +206,9 @@ fn judge(m: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<Judged,
     let experiments = Experiments::new(host, arguments.quick);
     let (mut claims, mut beside, mut plots) = (Vec::new(), Vec::new(), Vec::new());
     for ((part, _), m) in m.by(|case| (case.figure, case.judged_rate())) {
-        let margins = [&Margins::FULL, &Margins::SHORT_LIVE];
-        let mut found = of_form(arguments.quick, margins, |margins| claims::of(part, &m, *margins));
+        let mut found = judged(part, &m, arguments.quick, &Margins::SHORT_LIVE);
         tell(&mut found, said::TABLE, &experiments)?;
-        claims.extend(of_part(part, &m.rate(), found));
+        claims.extend(found);
         beside.extend(paper::beside(part, &m));
         plots.extend(draw::figures(part, &m));
     }
@@ -240,14 +276,17 @@ fn publish(
     let title = titled(&outcome.title, host);
     let mut files = host.files(folder)?;
     folders.into_iter().for_each(|name| files.add_folder(name));
+    files.keep(ORIGINS);
     let mut shown = Vec::new();
-    for (run, scenario) in runs.iter().zip(plan.iter().map(|planned| &planned.scenario)) {
+    for run in runs {
         // Runs whose samples were left out have nothing to be drawn over time.
         let Some(recording) = run.values.recording.as_ref().filter(|r| !r.flow_samples.is_empty()) else {
             continue;
         };
         let label = format!("{}, {} flows", run.case.series, run.case.flows);
-        shown.push((label, recording, host.lab().policies(scenario)));
+        let scenario = plan.iter().find(|p| (&p.case, p.seed) == (&run.case, run.seed)).map(|p| &p.scenario);
+        let policies = scenario.map_or(Vec::new(), |scenario| host.lab().policies(scenario));
+        shown.push((label, recording, policies));
     }
     for figure in &plots {
         files.add(format!("{}.svg", figure.file), plot(&figure.plot))?;

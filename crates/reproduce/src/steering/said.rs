@@ -22,6 +22,9 @@ const DOUBLED: &str = "the set point is found by doubling, and some runs double 
 const REGAINED: &str =
     "runs that double once more before than after do not come to two thirds of what they had";
 
+/// Of figure 7b, in which the set point is to be regained.
+const SEVEN_TENTHS: &str = "7 ms: seven tenths of the 10 ms to which figure 7a comes back";
+
 /// In the order of the paper; the first row that fits counts.
 pub const TABLE: &[Said] = &[
     row(
@@ -49,7 +52,7 @@ pub const TABLE: &[Said] = &[
     row(
         "A4",
         "",
-        "small tail drop: still low loss desynchronization at 9 and 36 flows (slides)",
+        "\"Tail drop (small): Still low loss de-synchronization!\" (slides)",
         "order only",
         "",
     ),
@@ -64,8 +67,8 @@ pub const TABLE: &[Said] = &[
         "A5",
         "",
         "10 to 20 ms (read off figure 5b)",
-        "figure 5b at 10 Gbit/s; 1 Gbit/s is \"very similar\": half as much again",
-        "two flows signal every 5 to 30 s at 10 Gbit/s, and a run holds few of their signals: the mean of three runs is wide",
+        "figure 5b at 10 Gbit/s; 1 Gbit/s is \"very similar\": a third less to half as much again",
+        "two flows signal every 5 to 30 s at 10 Gbit/s, and a run holds few of their signals: the mean of a few runs is wide",
     ),
     row(
         "A6",
@@ -78,7 +81,7 @@ pub const TABLE: &[Said] = &[
         "A6",
         "0.825",
         "0.825 ms",
-        "0.5 to 1.2 ms around it at 10 Gbit/s; 1 Gbit/s is \"very similar\": half as much again",
+        "0.5 to 1.2 ms around it at 10 Gbit/s; 1 Gbit/s is \"very similar\": a third less to half as much again",
         "at lower rates a packet takes longer and a signal follows after fewer of them",
     ),
     row(
@@ -92,14 +95,14 @@ pub const TABLE: &[Said] = &[
         "A6",
         "",
         "2.5 ms",
-        "2 to 3 ms around it at 10 Gbit/s; 1 Gbit/s is \"very similar\": half as much again",
+        "2 to 3 ms around it at 10 Gbit/s; 1 Gbit/s is \"very similar\": a third less to half as much again",
         "CoDel needs more signals for 36 flows at 1 Gbit/s than its interval lets it give",
     ),
     row(
         "A7",
         "",
-        "full throughput, about 30 ms",
-        "99 %, and the limit less a sixth",
+        "high throughput, high delay (slides); the limit is 30 ms",
+        "99 %; 25 to 31 ms: a sixth below the limit, a thirtieth above",
         "two flows do not reach the limit within a short run",
     ),
     row(
@@ -117,7 +120,7 @@ pub const TABLE: &[Said] = &[
         "",
     ),
     row("A9", "worst", "very low throughput of the small buffer", "order only", ""),
-    row("A9", "drains", "practically no delay", "0.5 ms, a sixtieth of figure 6b's axis", ""),
+    row("A9", "drains", "practically no delay", "0.5 ms of the mean, a sixtieth of figure 6b's axis, which is of 95 % quantiles", ""),
     row(
         "A9",
         "at least as well",
@@ -138,19 +141,19 @@ pub const TABLE: &[Said] = &[
         "A11",
         "MTU 9000: two flows",
         "about 11 ms",
-        "a third less to a third more: raises double the set point",
+        "three tenths less to three tenths more: raises double the set point",
         DOUBLED,
     )
     .shown_by(&causes::DOUBLED),
-    row("A11", "about 11", "about 11 ms", "a third less to a third more: raises double the set point", ""),
+    row("A11", "about 11", "about 11 ms", "three tenths less to three tenths more: raises double the set point", ""),
     row(
         "A11",
         "regained",
         "about 10 ms",
-        "a third less to a third more: raises double the set point",
-        "the run ends before the set point was lowered again",
+        "three tenths less to three tenths more: raises double the set point",
+        "the largest set point of each run is judged, and a run that doubles once more than the others comes to 20 ms",
     ),
-    row("A11", "low before", "low (figure 7a)", "3 ms: the floor of a raise and half a step", ""),
+    row("A11", "low before", "low (figure 7a)", "3 ms: the 2.5 ms of a first raise, and a fifth more", ""),
     row(
         "A11",
         "quicker than it was lowered (10Gbit/s)",
@@ -172,14 +175,22 @@ pub const TABLE: &[Said] = &[
         "",
         "18 s",
         "half to one and a half times; it depends on the size of packets, which the paper does not tell",
-        "CUBIC's window function takes the cube root of the packets that two flows lack (RFC 9438, equation 1)",
+        "CUBIC's window function takes as many seconds as the cube root of the packets that each of the two flows lacks, divided by 0.4 (RFC 9438, equation 1)",
     )
     .shown_by(&causes::RECLAIM),
     row(
         "A13",
+        "that two flows need (10Gbit/s)",
+        "almost the same upper values as before",
+        SEVEN_TENTHS,
+        "two flows have the link again after 36 s with packets of 1500 bytes and after 22 s with those of 9000 (figure 7a), and the next 34 come after \
+         20 s: until then there is hardly a signal at which the set point could be raised",
+    ),
+    row(
+        "A13",
         "almost",
         "almost the same upper values as before",
-        "two thirds of figure 7a's 11 ms",
+        SEVEN_TENTHS,
         "20 s hold too few signals of two flows to raise the set point so often",
     )
     .shown_by(&causes::FLIPS),
@@ -187,7 +198,7 @@ pub const TABLE: &[Said] = &[
         "A13",
         "",
         "quickly changing traffic does not destabilize the control",
-        "twice the set point of figure 7a",
+        "20 ms: twice the 10 ms to which figure 7a comes back",
         "a raise doubles what the set point was lowered to, and some runs double once more than others",
     )
     .shown_by(&causes::STABLE),
@@ -212,7 +223,7 @@ pub const TABLE: &[Said] = &[
         "scale",
         "axis of figure 8b: 0 to 800 kB",
         "the axis, in proportion to the rate",
-        "its set point of 0.2 ms is just too long for the scale",
+        "its set point of 0.2 ms is too long for the scale; at 1 Gbit/s 0.1 ms is not",
     )
     .shown_by(&causes::SCALE),
     row("A16", "empty", "almost never empty", "5 % of the time, as the paper gives no number", ""),
@@ -220,8 +231,8 @@ pub const TABLE: &[Said] = &[
         "A16",
         "",
         "egress rate close to rate_virtual on average",
-        "2 %: a fifth of the room between the rates",
-        "a virtual queue that is often empty has to be faster than what arrives; a longer one is less often empty",
+        "2 %: two fifths of the 5 % between the target and the link",
+        "what leaves is the virtual rate less the share of time in which the virtual queue is empty, 4 %; a longer one is less often empty",
     )
     .shown_by(&causes::RATES),
     row("A17", "exceeds", "may exceed rate_virtual briefly", "any sample of 2 ms", ""),
@@ -235,17 +246,18 @@ pub const TABLE: &[Said] = &[
     row(
         "A18",
         "",
-        "providers keep utilization below 50 % for protection",
+        "some providers avoid utilizations above 50 % for protection",
         "the policy of 49 to 50 %",
-        "steps of the virtual rate weigh the same however close they follow one another",
+        "steps of the virtual rate are too large for few flows, and weigh the same however close they follow one another; half the gain keeps the policy, \
+         weighing by time keeps it with more to spare",
     )
     .shown_by(&causes::CLUSTERS),
-    row("A19", "short", "bandwidth headroom for short queues", "1 ms: 1 % of the buffer", ""),
+    row("A19", "short", "the goal of phantom queues: \"bandwidth headroom\"", "1 ms: 1 % of the buffer", ""),
     row(
         "A19",
         "",
         "a fixed fraction of the link, such as 95 %",
-        "at most the fraction, and not less than nine tenths",
+        "at most the fraction, and not less than nine tenths of the link",
         "a phantom queue holds nothing that could be sent while DCTCP's windows are below their mean",
     )
     .shown_by(&causes::PHANTOM),

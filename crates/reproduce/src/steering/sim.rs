@@ -7,7 +7,7 @@ use crate::claim::of_form;
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
 use crate::runs::{Planned, run_all, runs_each, simulate};
-use crate::said::{Experiments, tell};
+use crate::said::{Experiments, leave_open, tell};
 use serde_json::json;
 use weir_measure::result::{Claim, Recording, Summary};
 use weir_report::html::Rows;
@@ -52,10 +52,7 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<
     let (mut claims, mut beside, mut figures, mut summaries) = (vec![], vec![], vec![], vec![]);
     for ((part, _), measured) in measured.by(|case| (case.figure, case.judged_rate())) {
         let (name, rate) = (part.name(), measured.rate());
-        let margins = [&Margins::FULL, &Margins::SHORT];
-        let found = of_form(quick, margins, |margins| claims::of(part, &measured, *margins));
-        // With the rate, as causes may differ by it.
-        let mut found: Vec<Claim> = titled(part, &rate, found).collect();
+        let mut found = judged(part, &measured, quick, &Margins::SHORT);
         tell(&mut found, said::TABLE, &experiments)?;
         claims.extend(found);
         beside.extend(paper::beside(part, &measured));
@@ -113,6 +110,15 @@ pub fn rows(measured: &Measured) -> Rows {
         header: header.map(String::from).to_vec(),
         rows,
     }
+}
+
+/// The claims of a figure at one rate, which they tell, as causes may differ by it.
+pub fn judged(part: Part, m: &Measured, quick: bool, short: &Margins) -> Vec<Claim> {
+    let mut found = of_form(quick, [&Margins::FULL, short], |margins| claims::of(part, m, *margins));
+    if m.rate_bps() != claims::PAPER_BPS {
+        leave_open(&mut found, claims::OF_THE_PAPERS_RATE);
+    }
+    titled(part, &m.rate(), found).collect()
 }
 
 /// Claims that say of which figure they are, and at which rate.
