@@ -82,8 +82,8 @@ struct Steering {
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
     #[cfg(feature = "live")]
-    /// Runs of the lab that the folder of results has already, of the same scenario, are not made again: to go
-    /// on after an end, to add runs with a larger `--runs`, or to judge old ones anew.
+    /// Runs of the lab that the folder of results has already, of the same scenario, are not made again:
+    /// to go on after an end, to add runs with a larger `--runs`, or to judge old ones anew.
     #[arg(long)]
     resume: bool,
     #[cfg(feature = "live")]

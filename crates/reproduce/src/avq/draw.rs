@@ -62,8 +62,8 @@ fn over_load(figure: &OverLoad, experiment: u32, runs: &Measured) -> (&'static s
         let points = (0..runs.spans()).map(|span| runs.plotted_at(name, span, x(span), of));
         series(name, Look::Points, points)
     };
-    // What the paper's text prints: GKVQ's least utilization, the aims of AVQ, the 1 of REM and PI; and the 50
-    // packets wanted of these.
+    // What the paper's text prints: GKVQ's least utilization, the aims of AVQ, the 1 of REM and PI; and the
+    // 50 packets wanted of these.
     let said: &[f64] = match number {
         "4" => &[0.75, 0.98, 1.0],
         "5" => &[50.0],

@@ -17,8 +17,8 @@ const DETAIL_S: f64 = 5.0;
 pub fn figures(part: Part, m: &Measured) -> Vec<Figure> {
     let rate = m.rate_bps() / 1e9;
     let plots = match part {
-        // The policy with every number of flows, and the large tail-drop buffer with the most; in figure 6 what is
-        // left of the throughput with two.
+        // The policy with every number of flows, and the large tail-drop buffer with the most; in figure 6
+        // what is left of the throughput with two.
         Part::Five => vec![
             throughput(m, "5a", 0.88 * rate, &[(0.0, 0.99), (1.0, 0.99), (2.0, 0.99), (2.0, 1.0)]),
             delay_over_flows(m),
