@@ -143,6 +143,21 @@ fn a_campaign_goes_on_where_it_was() {
     assert!(text(&second.stderr).contains("made already with commit abc1234"), "{second:?}");
     programs.add("other/git", "case $1 in describe) echo 'abc1234, changed' ;; esac");
     assert_eq!(campaign().1, all, "a tree that is in no commit");
+
+    // As root: a figure that was ended in its middle keeps the runs that it has, if they are of this commit.
+    programs.add("other/id", "echo 0");
+    programs.add("other/git", "case $1 in describe) echo abc1234 ;; esac");
+    programs.add("weir", &format!("echo \"$*\" >>{}", ran.display()));
+    let folder = programs.path("out/steering-figure5-lab");
+    std::fs::create_dir_all(&folder).unwrap();
+    let figure5 = |commits: [&str; 2]| {
+        let each = commits.map(|commit| format!("  \"commit\": \"{commit}\","));
+        std::fs::write(folder.join("measured.json"), each.join("\n")).unwrap();
+        let line =
+            campaign().1.lines().find(|line| line.contains("--figure 5 --arm lab")).map(str::to_string);
+        line.expect("it is run").contains(" --runs 3 --resume ")
+    };
+    assert_eq!([["abc1234"; 2], ["abc1234", "def5678"]].map(figure5), [true, false]);
 }
 
 #[test]

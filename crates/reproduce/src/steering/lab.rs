@@ -77,7 +77,9 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     if arguments.resume {
         host.say(&format!("{} of {} runs are there already", plan.len() - runs_left, plan.len()));
     }
-    host.say(&format!("{runs_left} runs, about {:.0} min", seconds / 60.0));
+    if runs_left > 0 {
+        host.say(&format!("{runs_left} runs, about {:.0} min", seconds / 60.0));
+    }
     FileSet::withdraw(&folder)?;
     let mut kept = Kept::none(&folder);
     for (planned, (_, made)) in plan.iter().zip(&taken).filter_map(|(p, taken)| Some((p, taken.as_ref()?))) {
