@@ -10,6 +10,7 @@ mod traffic;
 mod wires;
 
 pub use scenario::Access;
+pub(crate) use traffic::transfer;
 
 use crate::error::{Error, Result};
 use crate::exclusive::Exclusive;
@@ -42,7 +43,7 @@ pub enum Way {
 }
 
 /// A connection of a home, or one after the other.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Connection {
     /// Bytes of a transfer; without it there is no end.
     pub size: Option<u64>,
@@ -50,6 +51,14 @@ pub struct Connection {
     pub pause: Option<Duration>,
     /// Which machine of the home has it.
     pub machine: u32,
+    /// Congestion control of its sender, as Linux calls it.
+    pub congestion: String,
+}
+
+impl Default for Connection {
+    fn default() -> Connection {
+        Connection { size: None, pause: None, machine: 0, congestion: "cubic".into() }
+    }
 }
 
 /// Datagrams at equal distances between a home and the server, both ways: each is sent back at once.

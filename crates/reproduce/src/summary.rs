@@ -165,6 +165,9 @@ const SIMULATED: [&str; 11] = [
 ];
 /// What results of real TCP depend on besides.
 const LIVE: [&str; 3] = ["crates/bpf", "crates/dataplane", "crates/lab"];
+/// Testbeds of the lab that only results of these papers depend on; the cell's senders are made as those of
+/// the access network.
+const TESTBEDS: [(&str, &[&str]); 2] = [("access", &["asqm", "vaqm"]), ("cell", &["vaqm"])];
 /// What those behind the user-plane function depend on besides.
 const USER_PLANE: &str = "crates/upf";
 /// The experiments, their scenarios, and recorded rates of radio links.
@@ -237,7 +240,11 @@ impl Code {
         for made in commits {
             // What judges has judged all of them.
             let judging = if made == commit { of_paper(tree, paper, arm) } else { Vec::new() };
-            let files = whole().map(|folder| format!(":(top){folder}")).chain(judging);
+            let foreign = TESTBEDS.iter().filter(|(_, papers)| !papers.contains(&paper));
+            let foreign = foreign.flat_map(|(name, _)| {
+                [".rs", "/**"].map(|rest| format!(":(top,exclude,glob)crates/lab/src/{name}{rest}"))
+            });
+            let files = whole().map(|folder| format!(":(top){folder}")).chain(judging).chain(foreign);
             match changed(tree, made, files) {
                 Ok(found) => names.extend(found),
                 Err(why) => return Code::Unknown(why),
@@ -940,12 +947,16 @@ mod tests {
             tree.write(other, "new");
         }
         tree.write("crates/reproduce/src/vaqm/cases.rs", &format!("// Why.\npub(crate) mod said;\n{cases}"));
-        tree.commit();
+        let second = tree.commit();
         assert_eq!(since("sim"), Code::Unchanged);
         tree.write("crates/upf/src/a.rs", "new");
-        // What only arms with real TCP have.
-        assert_eq!(since("lab"), Code::Changed(1, vec!["crates/reproduce"]));
-        assert_eq!(since("upf"), Code::Changed(2, vec!["crates/upf", "crates/reproduce"]));
+        // What only arms with real TCP have, and testbeds, of which other papers depend on none.
+        tree.write("crates/lab/src/access/wires.rs", "new");
+        tree.commit();
+        assert_eq!(since("lab"), Code::Changed(2, vec!["crates/lab", "crates/reproduce"]));
+        assert_eq!(since("upf"), Code::Changed(3, vec!["crates/lab", "crates/upf", "crates/reproduce"]));
+        let of = |paper: &str| Code::of(&tree.0, &second, &json!({ "paper": paper, "arm": "lab" }));
+        assert_eq!(["asqm", "avq"].map(of), [Code::Changed(1, vec!["crates/lab"]), Code::Unchanged]);
         tree.write("data/scenarios/a.toml", "new");
         assert_eq!(since("sim"), Code::Changed(1, vec!["data/scenarios"]));
         tree.write("crates/reproduce/src/runs.rs", "new");

@@ -404,12 +404,13 @@ fn asked(group: &FlowGroup) -> std::result::Result<Asked, String> {
         return Err("ssthresh_saved".into());
     }
     let nanos = |d: weir_units::Duration| Duration::from_nanos(d.as_nanos());
+    let endless = Connection { congestion: group.congestion.clone(), ..Connection::default() };
     Ok(Asked::Connection(match traffic {
         Traffic::Transfers { size, pause, .. } => {
-            Connection { size: Some(size.get()), pause: pause.map(nanos), machine: 0 }
+            Connection { size: Some(size.get()), pause: pause.map(nanos), ..endless }
         }
         // The keys of all other traffic are none that this arm plays.
-        _ => Connection::default(),
+        _ => endless,
     }))
 }
 

@@ -1,7 +1,7 @@
 //! Uploads of the homes or downloads to them, and pings and calls beside them.
 
 mod counts;
-mod transfer;
+pub mod transfer;
 
 use super::wires::{SERVER, Wires, home_address};
 use super::{AccessConfig, Call, Connection, ConnectionResult, Home, Way};
@@ -141,13 +141,15 @@ impl Traffic {
     /// Transfers, one after the other.
     fn send(&mut self, namespace: &str, to: &str, slot: u32, connection: &Connection) -> Result<()> {
         let (namespace, to, connection) = (namespace.to_string(), to.to_string(), connection.clone());
+        in_netns(&namespace, || transfer::require_congestion(&connection.congestion))??;
         self.thread("weir-transfer", move |stop, counts| {
             let Some(count) = counts.of(slot) else { return };
             if enter_netns(&namespace).is_err() {
                 return;
             }
             while !stop.load(Ordering::Relaxed) {
-                let sent = transfer::send(&to, slot, connection.size, count, stop).is_ok();
+                let Connection { size, congestion, .. } = &connection;
+                let sent = transfer::send(&to, congestion, slot, *size, count, stop).is_ok();
                 // A connection that failed is tried again, but not at once.
                 let Some(pause) = connection.pause.or((!sent).then_some(NAP)) else { return };
                 wait(if sent { pause } else { pause.max(NAP) }, stop);

@@ -275,7 +275,5 @@ fn end_host_settings() -> Result<()> {
     set_sysctl("ipv4/tcp_no_metrics_save", "0")?;
     set_sysctl_if_present("ipv4/tcp_no_ssthresh_metrics_save", "0")?;
     set_sysctl("ipv4/tcp_tw_reuse", "1")?;
-    set_sysctl("ipv4/tcp_ecn", "0")?;
-    set_sysctl("ipv4/tcp_congestion_control", "cubic")
-        .or_else(|_| set_sysctl("ipv4/tcp_congestion_control", "reno"))
+    set_sysctl("ipv4/tcp_ecn", "0")
 }

@@ -1,6 +1,7 @@
 //! What the phones download, and how long it takes.
 
 use super::LoadBy;
+use crate::access::transfer;
 use crate::error::{Error, Result};
 use crate::netns::{Testbed, address, enter_netns, in_netns};
 use crate::quic::{QuicClient, QuicServer};
@@ -22,6 +23,8 @@ const NAP: Duration = Duration::from_millis(50);
 /// Where phones take what they asked for: pages, images, and downloads in the background.
 const PORTS: [u16; 3] = [9001, 9002, 9003];
 const QUIC_PORT: u16 = 4433;
+/// That of all TCP senders.
+const CONGESTION: &str = "cubic";
 
 /// A transfer that is complete.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +123,7 @@ impl Load {
             }
         })?;
         let namespace = testbed.sender().to_string();
+        in_netns(&namespace, || transfer::require_congestion(CONGESTION))??;
         self.thread("weir-server", move |shared| {
             if enter_netns(&namespace).is_ok() {
                 repeat(shared, size, || give(phone, size, shared));
@@ -205,7 +209,7 @@ fn repeat(shared: &Shared, size: u64, mut transfer: impl FnMut() -> io::Result<b
 
 /// One transfer from the server; it is complete when the phone has all of it and closes.
 fn give(phone: SocketAddr, size: u64, shared: &Shared) -> io::Result<bool> {
-    let mut stream = TcpStream::connect_timeout(&phone, Duration::from_secs(5))?;
+    let mut stream = transfer::connect(phone, CONGESTION)?;
     stream.set_write_timeout(Some(NAP))?;
     stream.set_read_timeout(Some(NAP))?;
     let chunk = [0; 64 << 10];

@@ -217,6 +217,19 @@ fn machines_of_a_home_share_its_modem_both_ways() {
     }
 }
 
+/// Connections get theirs one by one, as the namespaces' default may be another one.
+#[test]
+fn a_congestion_control_that_the_kernel_lacks_is_told_and_no_other_takes_its_place() {
+    if can_run_live(&["ip", "tc"]) {
+        let lacking = Connection { congestion: "none".into(), ..Connection::default() };
+        let home = Home { connections: vec![lacking], ..home(16, "codel", "") };
+        let turn = || weir_lab::exclusive(|_| ControlFlow::Continue(()));
+        let ran = run(&access(vec![home]), turn, &mut Looking(|_| ControlFlow::Continue(())));
+        let told = ran.expect_err("there is no such one").to_string();
+        assert!(told.contains("`none` is not in this kernel"), "{told}");
+    }
+}
+
 fn shared(way: Way, attempt: &mut Attempt) {
     attempt.tolerates(0.1);
     let connections = [0, 1, 2].map(|machine| Connection { machine, ..Connection::default() }).to_vec();

@@ -1,8 +1,11 @@
 //! One transfer over TCP: who sends it and who takes it. It begins with the number of its connection.
 
 use super::{Count, Counts, NAP, TCP_PORT};
+use crate::error::{Error, Result};
+use crate::netns::available_congestion;
+use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -40,11 +43,42 @@ fn read(stream: &mut TcpStream, into: &mut [u8], stop: &AtomicBool) -> Option<us
     None
 }
 
+/// A connection that was begun, whose sender has this congestion control. Each socket is told it: a namespace
+/// may not make one its default that the kernel does not allow to everybody, as CUBIC where BBR is the
+/// default, and has that of its maker then.
+pub fn connect(to: SocketAddr, congestion: &str) -> io::Result<TcpStream> {
+    let socket = with_congestion(Domain::for_address(to), congestion)?;
+    socket.connect_timeout(&to.into(), PATIENCE)?;
+    Ok(socket.into())
+}
+
+fn with_congestion(domain: Domain, congestion: &str) -> io::Result<Socket> {
+    let socket = Socket::new(domain, Type::STREAM, None)?;
+    socket.set_tcp_congestion(congestion.as_bytes())?;
+    Ok(socket)
+}
+
+/// Checks that the current namespace has a congestion control, before connections are tried again and again.
+pub fn require_congestion(name: &str) -> Result<()> {
+    let failed = |e: io::Error| match e.raw_os_error() {
+        Some(libc::ENOENT) => Error::Congestion { name: name.into(), available: available_congestion() },
+        _ => Error::system(format!("use congestion control `{name}`"), e),
+    };
+    with_congestion(Domain::IPV4, name).map(drop).map_err(failed)
+}
+
 /// Sends so many bytes, or without end; a transfer is over when the receiver has all of it and closes.
-pub fn send(to: &str, slot: u32, size: Option<u64>, count: &Count, stop: &AtomicBool) -> io::Result<()> {
+pub fn send(
+    to: &str,
+    congestion: &str,
+    slot: u32,
+    size: Option<u64>,
+    count: &Count,
+    stop: &AtomicBool,
+) -> io::Result<()> {
     let start = Instant::now();
     let address = to.parse::<IpAddr>().map_err(io::Error::other)?;
-    let mut stream = TcpStream::connect_timeout(&(address, TCP_PORT).into(), PATIENCE)?;
+    let mut stream = connect((address, TCP_PORT).into(), congestion)?;
     stream.set_write_timeout(Some(NAP))?;
     stream.set_read_timeout(Some(NAP))?;
     let done = send_over(&mut stream, slot, size, stop);
@@ -98,4 +132,28 @@ fn stopped(stop: &AtomicBool) -> io::Result<()> {
 
 fn is_timeout(e: &io::Error) -> bool {
     matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn senders_have_the_congestion_control_that_is_asked_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        for name in ["reno", "cubic"] {
+            match connect(to, name) {
+                Ok(stream) => {
+                    let used = Socket::from(stream).tcp_congestion().unwrap();
+                    assert_eq!(used.split(|byte| *byte == 0).next(), Some(name.as_bytes()));
+                }
+                // Without root those that the kernel does not allow to everybody are refused.
+                Err(e) => assert!(name != "reno" && e.kind() == ErrorKind::PermissionDenied, "{name}: {e}"),
+            }
+        }
+        let told = require_congestion("none").unwrap_err().to_string();
+        assert!(told.contains("`none` is not in this kernel, which has: "), "{told}");
+    }
 }
