@@ -56,6 +56,7 @@ const RESULTS: &[&str] = &[
     "events.csv",
     "flows.csv",
     "histograms.csv",
+    "measured.json",
     "report.html",
     FLENT,
     FLENT_TEST,

@@ -176,16 +176,19 @@ const SCENARIOS: &str = "data/scenarios";
 const TRACES: &str = "data/scenarios/traces";
 /// What no result depends on: tests; this page; and charts and the words that are said of claims, which are
 /// not in results as they are compared, or are told as they are today.
-const NOT_COMPARED: [&str; 6] = [
+const NOT_COMPARED: [&str; 8] = [
     ":(top,exclude,glob)crates/*/tests/**",
-    ":(top,exclude,glob)crates/reproduce/src/**/*_tests.rs",
+    ":(top,exclude,glob)crates/*/src/**/tests/**",
+    ":(top,exclude,glob)crates/*/src/**/tests.rs",
+    ":(top,exclude,glob)crates/*/src/**/*_tests.rs",
     ":(top,exclude)crates/reproduce/src/summary.rs",
     ":(top,exclude)crates/reproduce/src/figure.rs",
     ":(top,exclude,glob)crates/reproduce/src/*/**/draw.rs",
     ":(top,exclude,glob)crates/reproduce/src/*/said.rs",
 ];
-/// Lines that change no result: comments, and what only declares a module.
-const NO_CODE: [&str; 3] = [
+/// Lines that change no result: empty ones, comments, and what only declares a module.
+const NO_CODE: [&str; 4] = [
+    "^[[:space:]]*$",
     "^[[:space:]]*//",
     "^[[:space:]]*#([[:space:]]|$)",
     r"^[[:space:]]*(pub(\([a-z]+\))? )?mod [a-z0-9_]+;$",
@@ -300,7 +303,8 @@ fn changed(
 
 /// What git prints in a folder; nothing if it is not there or fails.
 fn git(tree: &Path, arguments: impl IntoIterator<Item = String>) -> Option<String> {
-    let output = Command::new("git").arg("-C").arg(tree).args(arguments).output().ok()?;
+    let plain = ["-c", "core.quotePath=false", "-c", "diff.relative=false"];
+    let output = Command::new("git").args(plain).arg("-C").arg(tree).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
@@ -526,7 +530,8 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
     let (current, older): (Vec<_>, Vec<_>) =
         outcomes.iter().partition(|outcome| outcome.code == Code::Unchanged);
     for (number, outcome) in current.into_iter().chain(older).enumerate() {
-        let asked = command_at(&outcome.value, None);
+        // Sentences of steering and AVQ tell the figure or experiment; a sentence of ASQM is of one of its parts.
+        let part_of = part(&outcome.value).filter(|_| outcome.value["paper"] == "asqm").unwrap_or_default();
         let paper = outcome.value["paper"].as_str().unwrap_or_default().to_string();
         let form = if outcome.value["quick"] == true { "short" } else { "full" };
         let form = [vec![form.to_string()], conditions(&outcome.value)].concat().join(", ");
@@ -536,7 +541,8 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
         });
         let elsewhere = outcome.elsewhere.iter().map(|claim| (claim, format!(", in {WITNESS}")));
         let mut is_new = |(claim, place): &(&Claim, String)| {
-            let key = [asked.clone() + place, claim.id.clone(), claim.text.clone()];
+            let asked = [&paper, arm(&outcome.value), part_of, &form, place].join(" ");
+            let key = [asked, claim.id.clone(), claim.text.clone()];
             *counted.entry(key).or_insert(number) == number
         };
         for (claim, place) in claims.chain(elsewhere).filter(&mut is_new) {
@@ -662,7 +668,14 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         "`{command}` ({folder}): {}, commit {}, version {}; {}; {runs}.\n",
         made.date, made.commit, made.version, made.machine
     );
-    let _ = writeln!(out, "{}\n", code.told());
+    let mut age = code.told();
+    if value["measured"]
+        .as_array()
+        .is_some_and(|all| all.iter().any(|of| of["made"]["commit"] != made.commit))
+    {
+        age = age.replace("since that commit", "since the commits that made its runs and judged them");
+    }
+    let _ = writeln!(out, "{age}\n");
     if let Some(again) = again {
         let _ = writeln!(out, "{}\n", again.told(of_each_case(value).count()));
     }

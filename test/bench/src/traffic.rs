@@ -24,7 +24,7 @@ pub fn tcp_gbps(testbed: &Testbed, flows: u32, seconds: u32) -> Result<f64> {
     let mut client = Command::new(&iperf3);
     // The first second is the start of the connections and is left out.
     client.args(["-c", address(Side::Receiver, false, false), "-J", "-O", "1"]);
-    client.args(["-t", &seconds.to_string(), "-P", &flows.to_string()]);
+    client.args(["-t", &seconds.to_string(), "-P", &flows.to_string(), "-C", "cubic"]);
     client.stdout(Stdio::piped()).stderr(Stdio::null());
     let client = spawn_in(testbed.sender(), client, &end_host())?;
     let (_, text) = finish(client, Duration::from_secs(u64::from(seconds) + 15))?;

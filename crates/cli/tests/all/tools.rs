@@ -138,6 +138,7 @@ fn a_campaign_goes_on_where_it_was() {
     let (first, all) = campaign();
     assert_eq!((first.status.code(), all.lines().count()), (Some(130), 8), "{all}");
     let (second, rest) = campaign();
+    assert_eq!(second.status.code(), Some(130), "{second:?}");
     let rest: Vec<&str> = rest.lines().collect();
     assert!(rest.len() == 2 && rest[0].contains("bbr") && rest[1].contains("vaqm"), "{rest:?} {second:?}");
     assert!(text(&second.stderr).contains("made already with commit abc1234"), "{second:?}");
@@ -158,6 +159,8 @@ fn a_campaign_goes_on_where_it_was() {
         line.expect("it is run").contains(" --runs 3 --resume ")
     };
     assert_eq!([["abc1234"; 2], ["abc1234", "def5678"]].map(figure5), [true, false]);
+    programs.add("other/git", "case $1 in describe) echo 'abc1234, changed' ;; esac");
+    assert!(!figure5(["abc1234"; 2]), "files that are in no commit");
 }
 
 #[test]

@@ -7,10 +7,12 @@ use crate::skipped;
 use skipped::can_run_live;
 use skipped::judged::{Attempt, judged};
 use std::ops::ControlFlow;
+use std::process::Command;
 use std::time::Duration;
 use weir_config::RunConfig;
 use weir_lab::Looking;
 use weir_lab::access::{AccessConfig, Call, Connection, Home, ModemResult, Way, run};
+use weir_measure::result::Progress;
 use weir_units::Rate;
 use weir_wire::dscp::Dscp;
 
@@ -214,6 +216,37 @@ fn borrowed(attempt: &mut Attempt) {
 fn machines_of_a_home_share_its_modem_both_ways() {
     if can_run_live(&["ip", "tc"]) {
         [Way::Upload, Way::Download].into_iter().for_each(|way| judged(|attempt| shared(way, attempt)));
+    }
+}
+
+/// What `ss` says of the sockets in the homes of this process.
+fn sockets_of_homes() -> String {
+    let own = format!("weir-{}-", std::process::id());
+    let names = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let homes = names.filter(|name| name.starts_with(&own) && name.contains("-hom"));
+    let told = homes.map(|name| {
+        let ss = Command::new("ip").args(["netns", "exec", &name, "ss", "-tinH"]).output();
+        String::from_utf8_lossy(&ss.expect("ip starts").stdout).into_owned()
+    });
+    told.collect()
+}
+
+#[test]
+fn homes_send_with_the_congestion_control_that_they_are_given() {
+    if can_run_live(&["ip", "tc", "ss"]) {
+        let home = Home { connections: vec![Connection::default()], ..home(16, "codel", "") };
+        let config = AccessConfig { duration: Duration::from_secs(3), ..access(vec![home]) };
+        let (turn, mut seen) = (|| weir_lab::exclusive(|_| ControlFlow::Continue(())), String::new());
+        let look = |progress: Progress| {
+            if progress.t_s > 1.0 && seen.is_empty() {
+                seen = sockets_of_homes();
+            }
+            ControlFlow::Continue(())
+        };
+        run(&config, turn, &mut Looking(look)).expect("it runs");
+        let controls: Vec<&str> = seen.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert!(controls.contains(&"cubic") && !controls.contains(&"reno"), "{seen}");
     }
 }
 

@@ -16,13 +16,6 @@ const fn row(
 /// Claims that no run can judge.
 pub const UNJUDGED: &[Unjudged] = &[];
 
-/// What a reader of the arm with real TCP must know.
-pub const NOTE_LIVE: &str = "Real TCP in network namespaces over the program's own packet loop: the kernel's Reno with SACK, timers of \
-    Linux, initial windows of ten packets and no limit of 20; one round-trip time of 85 ms. Long flows begin in steps of a second, short \
-    ones at even distances. Experiments 1 and 3, with up to 180 flows, are made with drops, as marks do not make the kernel's windows \
-    smaller than two packets; experiment 2 ends at 60 flows for the same reason. The mean queue of a period is the delay of the packets \
-    that left times their rate (Little's law); what short flows got is spread evenly over their time.";
-
 const RED: &str = "between thresholds of 37 and 75 packets its queue never runs empty; the utilization and the queue that the \
     paper tells of are those of RED between 5 and 15 packets, which ns-2 had by default until October 2004";
 const GKVQ: &str = "short flows that are marked at a window of one packet wait for their timers, so that hundreds are open, each with a \

@@ -137,11 +137,11 @@ pub static CLUSTERS: Experiment = Experiment {
         let all = ["as printed", "half the gain", "by time, gain 1"].map(of);
         let [printed, half, by_time] = all.each_ref().map(|values| mean(values.iter().copied()));
         let found = format!(
-            "{} of 300 s {printed:.2} % ({}), {half:.2} % with half the gain, and {by_time:.2} % \
+            "{} {printed:.2} % ({}), {half:.2} % with half the gain, and {by_time:.2} % \
              where a step weighs by the time since the last",
             match all[0].len() {
-                1 => "one run has".to_string(),
-                many => format!("{many} runs have"),
+                1 => "one run of 300 s has".to_string(),
+                many => format!("{many} runs of 300 s have"),
             },
             range(&all[0], 1)
         );

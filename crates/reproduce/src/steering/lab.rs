@@ -2,7 +2,7 @@
 
 use super::cases::{Case, Changes, File, Measured, Part, Run, Values, document, part_at};
 use super::claims::Margins;
-use super::resume::{Kept, ORIGINS};
+use super::resume::{Kept, ORIGINS, name};
 use super::sim::{judged, rows};
 use super::{Arguments, draw, folder, paper, said};
 use crate::host::{Error, Host, Made, Report};
@@ -61,35 +61,24 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let plan = plan(arguments)?;
     let folder = folder(arguments, &format!("figure{}-lab", arguments.figure.name));
     host.prepare(&folder)?;
-    let there = if arguments.resume { Kept::of(&folder)? } else { Kept::none(&folder) };
-    let slimmed = |planned: &Planned<Case>| -> Result<_, Error> {
-        let mut taken = there.take(&name_of(planned), &planned.scenario)?;
-        for (recording, _) in taken.iter_mut().filter(|_| !arguments.quick) {
-            slim(recording, planned.case.figure);
-        }
-        Ok(taken)
-    };
-    let taken = plan.iter().map(slimmed).collect::<Result<Vec<Option<(Recording, Made)>>, Error>>()?;
-    let left = plan.iter().zip(&taken).filter(|(_, taken)| taken.is_none());
-    let (runs_left, seconds) = left.fold((0, 0.0), |(runs, seconds), (planned, _)| {
-        (runs + 1, seconds + planned.scenario.run.duration.as_secs_f64() + 2.0)
-    });
+    let mut kept = if arguments.resume { Kept::of(&folder)? } else { Kept::none(&folder) };
+    let taken = plan.iter().map(|planned| take(&kept, planned, arguments)).collect::<Result<Vec<_>, _>>()?;
+    let left = || plan.iter().zip(&taken).filter(|(_, taken)| taken.is_none()).map(|(planned, _)| planned);
     if arguments.resume {
-        host.say(&format!("{} of {} runs are there already", plan.len() - runs_left, plan.len()));
+        host.say(&format!("{} of {} runs are there already", plan.len() - left().count(), plan.len()));
     }
-    if runs_left > 0 {
-        host.say(&format!("{runs_left} runs, about {:.0} min", seconds / 60.0));
+    left().for_each(|planned| kept.forget(&name_of(planned)));
+    let seconds: f64 = left().map(|planned| planned.scenario.run.duration.as_secs_f64() + 2.0).sum();
+    if seconds > 0.0 {
+        host.say(&format!("{} runs, about {:.0} min", left().count(), seconds / 60.0));
     }
     FileSet::withdraw(&folder)?;
-    let mut kept = Kept::none(&folder);
-    for (planned, (_, made)) in plan.iter().zip(&taken).filter_map(|(p, taken)| Some((p, taken.as_ref()?))) {
-        kept.note(&name_of(planned), made.clone())?;
-    }
-    let (mut runs, mut folders) = (Vec::new(), Vec::new());
+    kept.note(None)?;
+    let (mut runs, mut names) = (Vec::new(), Vec::new());
     for (number, (planned, taken)) in plan.iter().zip(taken).enumerate() {
         let name = name_of(planned);
         let recording = match taken {
-            Some((recording, _)) => recording,
+            Some(recording) => recording,
             // Runs that are there count also after an end that was asked for.
             None if host.is_interrupted() => continue,
             None => {
@@ -97,39 +86,48 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
                 let mut recording = host.lab().run(&planned.scenario)?;
                 // A campaign of hours leaves what it has, also where it is ended.
                 host.lab().write(&recording, &planned.scenario, &folder.join(&name))?;
-                kept.note(&name, host.made())?;
+                // One that was ended lies there and is judged by nothing.
+                if recording.summary.interrupted {
+                    continue;
+                }
+                kept.note(Some((name.as_str(), host.made())))?;
                 if !arguments.quick {
                     slim(&mut recording, planned.case.figure);
                 }
                 recording
             }
         };
-        folders.push(name);
-        // One that was ended lies there and is judged by nothing.
-        if !recording.summary.interrupted {
-            runs.push(run_of(planned, recording));
-        }
+        names.push(name);
+        runs.push(run_of(planned, recording));
     }
     if runs.is_empty() {
         return Err(Error::Interrupted("interrupted before the first run was whole".into()));
     }
     let (mut outcome, plots) = judge(&Measured::new(&runs), arguments, host)?;
-    for (made, count) in kept.measured().into_iter().filter(|(made, _)| **made != host.made()) {
+    let measured = kept.measured(&names);
+    for (made, count) in measured.iter().filter(|(made, _)| **made != host.made()) {
         let Made { date, commit, machine, .. } = made;
-        let runs = if count == 1 { "One run was".to_string() } else { format!("{count} runs were") };
-        outcome
-            .notes
-            .push(format!("{runs} made on {date} with commit {commit} on {machine}, and judged again."));
+        let runs = if *count == 1 { "One run was".to_string() } else { format!("{count} runs were") };
+        outcome.notes.push(format!("{runs} made on {date} with commit {commit} on {machine}."));
     }
-    let of = |(made, runs): (&Made, usize)| json!({ "runs": runs, "made": made });
-    outcome.more = json!({ "measured": kept.measured().into_iter().map(of).collect::<Vec<_>>() });
+    let of = |(made, runs): &(&Made, usize)| json!({ "runs": runs, "made": made });
+    outcome.more = json!({ "measured": measured.iter().map(of).collect::<Vec<_>>() });
+    // Runs that are there and were not asked for now stay.
+    let folders = kept.names().map(String::from).collect();
     publish(outcome, plots, &runs, &plan, (&folder, folders), host)
+}
+
+/// A run of the plan that is there already, with what is asked of it.
+fn take(kept: &Kept, planned: &Planned<Case>, arguments: &Arguments) -> Result<Option<Recording>, Error> {
+    let mut recording = kept.take(&name_of(planned), &planned.scenario, arguments.quick)?;
+    recording.iter_mut().filter(|_| !arguments.quick).for_each(|r| slim(r, planned.case.figure));
+    Ok(recording)
 }
 
 /// Name of the folder of a run.
 fn name_of(planned: &Planned<Case>) -> String {
     let Case { figure, series, flows, .. } = &planned.case;
-    format!("{}-{}-{flows}-{}", figure.name(), series.replace([' ', ','], "_"), planned.seed)
+    name(figure.name(), series, u64::from(*flows), planned.seed)
 }
 
 /// Leaves what claims and charts ask for: samples of all runs of a campaign need more memory than there is.

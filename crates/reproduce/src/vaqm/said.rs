@@ -31,7 +31,7 @@ pub const TABLE: &[Said] = &[
         "roughly three times (TCP)",
         "\"roughly three\" is taken for 2.5 to 4 times, chosen here",
         "the delay without vAQM depends on the base station's buffer, which the article does not tell, and was chosen here for \
-         the weak signal (C3); by the article's own rule it falls 2.5 to 3.8 times with the same buffer",
+         the weak signal (C3); by the article's own rule it falls about threefold with the same buffer",
     )
     .shown_by(&causes::CELL),
     row(
@@ -39,7 +39,7 @@ pub const TABLE: &[Said] = &[
         "throughput",
         "nothing; its conclusion: data is to be served at high rates without unnecessary delay",
         "5 %, chosen here: an AQM that gives up more is no gain",
-        "a queue that is empty when the radio gets faster; why it costs more behind the core than without (4.3 and 4.6 %) is not known",
+        "a queue that is empty when the radio gets faster",
     ),
     row(
         "C2",

@@ -44,8 +44,8 @@ fn read(stream: &mut TcpStream, into: &mut [u8], stop: &AtomicBool) -> Option<us
 }
 
 /// A connection that was begun, whose sender has this congestion control. Each socket is told it: a namespace
-/// may not make one its default that the kernel does not allow to everybody, as CUBIC where BBR is the
-/// default, and has that of its maker then.
+/// may not make one its default that the kernel does not allow to everybody
+/// (`tcp_allowed_congestion_control`), as CUBIC where BBR is the kernel's default.
 pub fn connect(to: SocketAddr, congestion: &str) -> io::Result<TcpStream> {
     let socket = with_congestion(Domain::for_address(to), congestion)?;
     socket.connect_timeout(&to.into(), PATIENCE)?;
