@@ -530,7 +530,7 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
     let (current, older): (Vec<_>, Vec<_>) =
         outcomes.iter().partition(|outcome| outcome.code == Code::Unchanged);
     for (number, outcome) in current.into_iter().chain(older).enumerate() {
-        // Sentences of steering and AVQ tell the figure or experiment; a sentence of ASQM is of one of its parts.
+        // Sentences of steering and AVQ tell the figure or experiment; one of ASQM is of one of its parts.
         let part_of = part(&outcome.value).filter(|_| outcome.value["paper"] == "asqm").unwrap_or_default();
         let paper = outcome.value["paper"].as_str().unwrap_or_default().to_string();
         let form = if outcome.value["quick"] == true { "short" } else { "full" };

@@ -49,8 +49,8 @@ impl Kept {
         Ok(kept)
     }
 
-    /// A run, with the samples of its flows if they are wanted. None where the folder does not have it whole, or
-    /// has one of another scenario.
+    /// A run, with the samples of its flows if they are wanted. None where the folder does not have it whole,
+    /// or has one of another scenario.
     ///
     /// # Errors
     ///
@@ -90,8 +90,8 @@ impl Kept {
         self.origins.remove(name);
     }
 
-    /// Notes in the folder when and with what a run there was made, and each that is there already, so that it
-    /// is known however the program ends.
+    /// Notes in the folder when and with what a run there was made, and each that is there already, so that
+    /// it is known however the program ends.
     ///
     /// # Errors
     ///
