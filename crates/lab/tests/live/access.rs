@@ -37,12 +37,14 @@ fn home(mbps: u64, aqm: &str, sense: &str) -> Home {
         "[ports]\na = \"a\"\nb = \"b\"\n[a_to_b]\nrate = \"{mbps}Mbit/s\"\naccounting = \"frame\"\nbuffer = \"1.5MB\"\n\
          [a_to_b.aqm]\nname = \"{aqm}\"\n{sense}"
     );
+    // Reno fills the modem's FIFO within a second or two; CUBIC's HyStart ends slow start before.
+    let reno = Connection { congestion: "reno".into(), ..Connection::default() };
     Home {
         limiter: RunConfig::parse("limiter", &text).expect("it is valid"),
         committed: None,
         expedites: false,
         machines: 1,
-        connections: vec![Connection::default(); 3],
+        connections: vec![reno; 3],
         calls: Vec::new(),
     }
 }
