@@ -1,7 +1,7 @@
 //! Plain-text tables for the terminal.
 
 use crate::html::Rows;
-use crate::tally::tally;
+use crate::tally::{Judged, tally};
 use std::fmt::Write;
 
 use weir_measure::responsiveness::{Confidence, Responsiveness};
@@ -274,12 +274,13 @@ pub fn claims(claims: &[Claim], paint: Paint) -> String {
         ("what it says", Align::Left),
     ];
     let row = |c: &Claim| {
-        let (word, hue) = match c {
-            c if c.held => ("HELD", Hue::Good),
-            c if c.undecided => ("NOT JUDGED", Hue::None),
-            _ => ("MISSED", Hue::Bad),
+        let judged = Judged::of(c);
+        let hue = match judged {
+            Judged::Held => Hue::Good,
+            Judged::Missed => Hue::Bad,
+            Judged::Open => Hue::None,
         };
-        let outcome = Cell { text: word.to_string(), hue };
+        let outcome = Cell { text: judged.word().to_uppercase(), hue };
         let [id, paper, bound, measured, text] =
             [&c.id, &c.paper, &c.expected, &c.measured, &c.text].map(|text| Cell::new(text));
         vec![id, outcome, paper, bound, measured, text]

@@ -16,7 +16,7 @@ use crate::escape::{json_in_script, xml};
 use crate::number::{fixed, significant};
 use crate::panels::{LinkView, Policy, rate_text};
 use crate::svg::inline;
-use crate::tally::tally;
+use crate::tally::{Judged, tally};
 
 pub use figures::{Beside, Rows};
 pub use grids::{Grid, GridCell};
@@ -252,14 +252,15 @@ fn push_claims(out: &mut String, claims: &[Claim]) {
     push(out, format_args!("<h2>Claims <small>{}</small></h2>", tally(claims, "")));
     open_table(out, &COLUMNS);
     for claim in claims {
-        let (class, word) = match claim {
-            claim if claim.held => ("held", "✓ held"),
-            claim if claim.undecided => ("sub", "not judged"),
-            _ => ("missed", "✗ missed"),
+        let judged = Judged::of(claim);
+        let (class, sign) = match judged {
+            Judged::Held => ("held", "✓ "),
+            Judged::Missed => ("missed", "✗ "),
+            Judged::Open => ("sub", ""),
         };
         let cells = [
             format!("<b>{}</b>", xml(&claim.id)),
-            format!("<span class=\"{class}\">{word}</span>"),
+            format!("<span class=\"{class}\">{sign}{}</span>", judged.word()),
             xml(&claim.text),
             xml(&claim.paper),
             xml(&claim.expected),

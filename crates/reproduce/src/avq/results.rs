@@ -15,7 +15,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use weir_measure::result::{Claim, HostJitter};
 use weir_report::html::Rows;
-use weir_report::{FileSet, csv};
+use weir_report::{FileSet, Judged, csv};
 
 /// What a reader of the arm with real TCP must know.
 const NOTE_LIVE: &str = "Real TCP in network namespaces over the program's own packet loop: the kernel's Reno with SACK, timers of \
@@ -138,12 +138,12 @@ fn add_witness(
         // Of runs that are not all there nothing is said.
         claims.clear();
     }
+    let (none, mut compared) = (Experiments::new(host, true), comparison.claims);
+    tell(&mut claims, said::TABLE, &none)?;
+    tell(&mut compared, said::TABLE, &none)?;
     // Causes are those of runs here.
-    tell(&mut claims, said::TABLE, &Experiments::new(host, true))?;
     claims.iter_mut().for_each(|claim| claim.cause.clear());
     outcome.tables.extend([comparison.table, side_by_side(ours, &claims)]);
-    let mut compared = comparison.claims;
-    tell(&mut compared, said::TABLE, &Experiments::new(host, true))?;
     ours.extend(compared);
     outcome.notes.push(witness::NOTE.to_string());
     outcome.more = json!({ "witness": {
@@ -156,14 +156,8 @@ fn add_witness(
 fn side_by_side(ours: &[Claim], theirs: &[Claim]) -> Rows {
     let row = |claim: &Claim| {
         let other = theirs.iter().find(|other| (&other.id, &other.text) == (&claim.id, &claim.text))?;
-        let [here, there] = [claim, other].map(|claim| {
-            let outcome = match claim {
-                claim if claim.held => "held",
-                claim if claim.undecided => "not judged",
-                _ => "missed",
-            };
-            [outcome.to_string(), claim.measured.clone()]
-        });
+        let [here, there] =
+            [claim, other].map(|claim| [Judged::of(claim).word().to_string(), claim.measured.clone()]);
         Some([vec![claim.id.clone()], here.to_vec(), there.to_vec(), vec![claim.text.clone()]].concat())
     };
     let header = ["claim", "here", "measured", "in ns-2", "measured", "what it says"];
