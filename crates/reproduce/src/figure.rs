@@ -25,6 +25,11 @@ pub fn series(name: &str, look: Look, points: impl IntoIterator<Item = PlotPoint
     PlotSeries { name: name.into(), look, on_right: false, points: points.into_iter().collect() }
 }
 
+/// Values that the paper prints, as marks.
+pub fn printed(points: impl IntoIterator<Item = (f64, f64)>) -> PlotSeries {
+    series("the paper prints", Look::Printed, points.into_iter().map(|(x, y)| point(x, y)))
+}
+
 /// A chart of distributions: the share of values up to each.
 pub fn distributions(title: String, subtitle: &str, x: &str, series: Vec<PlotSeries>) -> Plot {
     Plot {

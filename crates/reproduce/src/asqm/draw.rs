@@ -2,7 +2,7 @@
 
 use super::cases::{Algorithm, Direction, Figure as Number, Quantity, Study};
 use super::measured::Measured;
-use crate::figure::{Figure, distributions, point, series, shares};
+use crate::figure::{Figure, distributions, point, printed, series, shares};
 use weir_report::chart::{Look, Plot, PlotSeries};
 
 /// The charts that were asked for and measured.
@@ -41,15 +41,17 @@ fn distribution(figure: &Number, way: Direction, mine: &[Measured]) -> Plot {
         let name = format!("RTT {} ms", m.case().rtt_ms);
         series(&name, Look::Line, thin.map(|(_, &(x, y))| point(x, y)))
     };
-    let said = printed(figure, mine);
+    let said = said(figure, mine);
     let title = format!("Figure {number}: {name} under {}, {load}, {}", managed.name(), way.name());
     let subtitle = "Cumulative distribution over all packets or seconds, modems and runs.";
     distributions(title, subtitle, x, mine.iter().map(curve).chain([said]).collect())
 }
 
 /// What the paper's text prints of a figure: the ends of ranges of delays, and bandwidths.
-fn printed(figure: &Number, mine: &[Measured]) -> PlotSeries {
+fn said(figure: &Number, mine: &[Measured]) -> PlotSeries {
     let rtts = || mine.iter().map(|m| m.case().rtt_ms as f64);
+    // 25 ms from the round trip without queues on, up to a share.
+    let ranges = |share: f64| rtts().flat_map(|rtt| [(rtt, 0.0), (rtt + 25.0, share)]).collect();
     let points: Vec<(f64, f64)> = match (figure.quantity, figure.study, figure.managed) {
         (Quantity::Bandwidth, Study::Peak, _) => vec![(6.5, 0.5)],
         (Quantity::Bandwidth, ..) => vec![(15.5, 0.5)],
@@ -57,13 +59,9 @@ fn printed(figure: &Number, mine: &[Measured]) -> PlotSeries {
         (Quantity::Delay, Study::Peak, Algorithm::Pie) => vec![(200.0, 0.0), (1200.0, 1.0)],
         // Of figure 14 it gives no number.
         (Quantity::Delay, Study::Peak, Algorithm::Asqm) => Vec::new(),
-        (Quantity::Delay, _, Algorithm::CoDel) => {
-            rtts().flat_map(|rtt| [(rtt, 0.0), (rtt + 25.0, 1.0)]).collect()
-        }
-        (Quantity::Delay, _, Algorithm::Pie) => {
-            rtts().flat_map(|rtt| [(rtt, 0.0), (rtt + 25.0, 0.9)]).collect()
-        }
+        (Quantity::Delay, _, Algorithm::CoDel) => ranges(1.0),
+        (Quantity::Delay, _, Algorithm::Pie) => ranges(0.9),
         (Quantity::Delay, _, Algorithm::Asqm) => rtts().map(|rtt| (rtt + 50.0, 1.0)).collect(),
     };
-    series("the paper prints", Look::Printed, points.into_iter().map(|(x, y)| point(x, y)))
+    printed(points)
 }

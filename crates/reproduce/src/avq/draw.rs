@@ -3,7 +3,7 @@
 use super::experiments::Experiment;
 use super::measured::{Measured, PACKETS_PER_S, Row, Run};
 use super::observer::Sample;
-use crate::figure::{Figure, axis, point, series};
+use crate::figure::{Figure, axis, point, printed, series};
 use weir_report::chart::{Look, Plot, PlotSeries};
 
 /// What is drawn over the load: number in the paper, title, name of the axis, its range, the value.
@@ -75,8 +75,7 @@ fn over_load(figure: &OverLoad, experiment: u32, runs: &Measured) -> (&'static s
         false => ("Short flows per second, beside 40 long ones", 0.0),
     };
     let last = runs.spans().saturating_sub(1);
-    let printed = said.iter().map(|y| point(x(last), *y));
-    let printed = (!said.is_empty()).then(|| series("the paper prints", Look::Printed, printed));
+    let marks = (!said.is_empty()).then(|| printed(said.iter().map(|y| (x(last), *y))));
     let plot = Plot {
         title: format!("Figure {number}: experiment {experiment}, {what}"),
         subtitle:
@@ -84,7 +83,7 @@ fn over_load(figure: &OverLoad, experiment: u32, runs: &Measured) -> (&'static s
                 .into(),
         x: axis(load, least, x(last)),
         left: axis(name, range.0, range.1),
-        series: runs.series().iter().map(curve).chain(printed).collect(),
+        series: runs.series().iter().map(curve).chain(marks).collect(),
         ..Plot::default()
     };
     (number, plot)
@@ -107,14 +106,13 @@ fn queue_over_time(
     run: &Run,
     wanted: Option<f64>,
 ) -> (&'static str, Plot) {
-    let printed = wanted
-        .map(|level| series("the paper prints", Look::Printed, [0.0, end(run)].map(|at| point(at, level))));
+    let marks = wanted.map(|level| printed([0.0, end(run)].map(|at| (at, level))));
     let plot = Plot {
         title: format!("Figure {number}: experiment {experiment}, queue over time for {}", run.case.series),
         subtitle: "First run; queue at the end of each tenth of a second.".into(),
         x: axis("Time (s)", 0.0, end(run)),
         left: axis("Queue (packets)", 0.0, 100.0),
-        series: [curve(run, "Queue", |s| Some(s.queue))].into_iter().chain(printed).collect(),
+        series: [curve(run, "Queue", |s| Some(s.queue))].into_iter().chain(marks).collect(),
         ..Plot::default()
     };
     (number, plot)

@@ -3,7 +3,7 @@
 use super::cases::{Measured, Part, Values};
 use super::claims::STEERED;
 use super::over_time::{between, samples};
-use crate::figure::{Figure, axis, point, series};
+use crate::figure::{Figure, axis, point, printed, series};
 use crate::statistics::mean;
 use weir_measure::result::{LinkSample, Recording};
 use weir_report::chart::{self, FigurePoint, FigureSeries, Look, Plot, PlotAxis, PlotSeries};
@@ -20,10 +20,10 @@ pub fn figures(part: Part, m: &Measured) -> Vec<Figure> {
         // The policy with every number of flows, and the large tail-drop buffer with the most; in figure 6
         // what is left of the throughput with two.
         Part::Five => vec![
-            throughput(m, "5a", 0.88 * rate, &[(0.0, 0.99), (1.0, 0.99), (2.0, 0.99), (2.0, 1.0)]),
+            throughput(m, "5a", 0.88 * rate, &[(2, 0.99), (9, 0.99), (36, 0.99), (36, 1.0)]),
             delay_over_flows(m),
         ],
-        Part::Six => vec![throughput(m, "6a", 0.2 * rate, &[(0.0, 0.6), (0.0, 0.8)]), delay_by_flows(m)],
+        Part::Six => vec![throughput(m, "6a", 0.2 * rate, &[(2, 0.6), (2, 0.8)]), delay_by_flows(m)],
         Part::SevenA | Part::SevenB => return transitions(part, m),
         Part::Text => Vec::new(),
         Part::EightA => vec![headroom(m)],
@@ -63,11 +63,6 @@ fn named(name: &str, rate: &str, plot: Plot) -> Figure {
     }
 }
 
-/// Values that the paper prints, as marks.
-fn printed(points: &[(f64, f64)]) -> PlotSeries {
-    series("the paper prints", Look::Printed, points.iter().map(|(x, y)| point(*x, *y)))
-}
-
 /// Figures 7a and 7b: one chart for each size of packets.
 fn transitions(part: Part, m: &Measured) -> Vec<Figure> {
     let chart = |(name, m): (&str, Measured)| {
@@ -81,8 +76,7 @@ fn transitions(part: Part, m: &Measured) -> Vec<Figure> {
 
 const OVER_RUNS: &str = "95th percentile; mean over the runs, and their range.";
 
-/// A value with the numbers of flows that the paper shows. What the paper prints is given at the places of
-/// these numbers.
+/// A value with the numbers of flows that the paper shows, and what it prints of these.
 fn by_flows(
     m: &Measured,
     title: String,
@@ -90,31 +84,28 @@ fn by_flows(
     left: PlotAxis,
     factor: f64,
     of: fn(&Values) -> f64,
-    said: &[(f64, f64)],
+    said: &[(u32, f64)],
 ) -> Plot {
     let shown: Vec<u32> = m.flows().into_iter().filter(|n| SHOWN.contains(n)).collect();
     let curve = |name: &&str| {
         let at = |(i, n): (usize, &u32)| m.at(name, *n).plotted(i as f64, factor, of);
         series(name, Look::Points, shown.iter().enumerate().map(at))
     };
-    let said: Vec<(f64, f64)> = said
-        .iter()
-        .map(|(at, value)| (*at, value * factor))
-        .filter(|(at, _)| *at < shown.len() as f64)
-        .collect();
+    let place = |flows: u32| shown.iter().position(|n| *n == flows);
+    let said = said.iter().filter_map(|(flows, value)| Some((place(*flows)? as f64, value * factor)));
     Plot {
         title,
         subtitle: subtitle.into(),
         x: "Number of flows".into(),
         categories: shown.iter().map(u32::to_string).collect(),
         left,
-        series: m.series().iter().map(curve).chain([printed(&said)]).collect(),
+        series: m.series().iter().map(curve).chain([printed(said)]).collect(),
         ..Plot::default()
     }
 }
 
 /// Figures 5a and 6a: throughput from `floor` in Gbit/s on; what the paper prints is given as shares.
-fn throughput(m: &Measured, name: &'static str, floor: f64, said: &[(f64, f64)]) -> (&'static str, Plot) {
+fn throughput(m: &Measured, name: &'static str, floor: f64, said: &[(u32, f64)]) -> (&'static str, Plot) {
     let rate = m.rate_bps() / 1e9;
     let subtitle = "Byte accounting of Ethernet lines; the paper's axis, longer where values lie below it.";
     let (title, left) = (format!("Figure {name}: throughput"), axis("Throughput (Gbit/s)", floor, rate));
@@ -126,7 +117,7 @@ fn delay_by_flows(m: &Measured) -> (&'static str, Plot) {
     let (title, left) =
         ("Figure 6b: queueing delay, disturbed by short flows", axis("95 % delay (ms)", 0.0, 30.0));
     // "Practically no delay" in a short tail-drop buffer with two flows.
-    ("6b", by_flows(m, title.into(), OVER_RUNS, left, 1.0, p95, &[(0.0, 0.0)]))
+    ("6b", by_flows(m, title.into(), OVER_RUNS, left, 1.0, p95, &[(2, 0.0)]))
 }
 
 fn p95(values: &Values) -> f64 {
@@ -143,7 +134,7 @@ fn over_flows(m: &Measured, curve: &str, name: &str, factor: f64, of: fn(&Values
 fn delay_over_flows(m: &Measured) -> (&'static str, Plot) {
     // GSP-AS with two flows (read off the figure) and with 36, the static set point, and the large tail-drop
     // buffer.
-    let paper = printed(&[(2.0, 10.0), (2.0, 20.0), (36.0, 0.825), (36.0, 2.5), (36.0, 30.0)]);
+    let paper = printed([(2.0, 10.0), (2.0, 20.0), (36.0, 0.825), (36.0, 2.5), (36.0, 30.0)]);
     let plot = Plot {
         title: "Figure 5b: queueing delay".into(),
         subtitle: OVER_RUNS.into(),
@@ -192,7 +183,7 @@ fn transition(part: Part, recording: &Recording) -> (&'static str, Plot) {
             over_time("Queueing delay", Look::Line, here(), |s| s.delay_mean_ms),
             over_time("Threshold", Look::Step, here(), |s| s.setpoint_ms),
             over_time("Packet discard", Look::Marks, here().filter(is_discard), |_| 0.0),
-            printed(said),
+            printed(said.iter().copied()),
         ],
         ..Plot::default()
     };
@@ -220,8 +211,8 @@ fn headroom(m: &Measured) -> (&'static str, Plot) {
             curve("Queue length q-95", p95, 1.0, false),
             curve("Queue length average", |v| v.link.delay_ms.mean, 1.0, false),
             curve("Throughput", |v| v.link.utilization, 100.0, true),
-            PlotSeries { on_right: true, ..printed(&bounds) },
-            printed(&empty),
+            PlotSeries { on_right: true, ..printed(bounds) },
+            printed(empty),
         ],
         ..Plot::default()
     };
@@ -278,7 +269,7 @@ fn virtual_rate(recording: &Recording) -> (&'static str, Plot) {
         series: vec![
             over_time("Egress rate", Look::Line, thin.iter(), |s| s.delivered_bps / 1e9),
             over_time("Rate of the virtual queue", Look::Step, thin.iter(), unset),
-            printed(&bounds),
+            printed(bounds),
         ],
         ..Plot::default()
     };
