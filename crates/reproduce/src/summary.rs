@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use weir_measure::result::Claim;
+use weir_report::Judged;
 use weir_units::Rate;
 
 /// A paper, with what is said of its claims today.
@@ -28,10 +29,10 @@ static PAPERS: [Paper; 4] = [
         name: "steering",
         arms: &steering::ARMS,
         parts: |name, arm| {
-            let parts = by_name(&steering::FIGURES, name).map_or(&[][..], |figure| figure.value);
+            let parts = chosen(&steering::FIGURES, name).iter();
             // What is told without a figure is not run with real TCP.
-            let parts = parts.iter().filter(|part| **part != steering::Part::Text || arm == Arm::Sim);
-            parts.map(|part| part.name().to_string()).collect()
+            let run = parts.filter(|part| **part != steering::Part::Text || arm == Arm::Sim);
+            run.map(|part| part.name().to_string()).collect()
         },
         said: steering::said::TABLE,
         unjudged: steering::said::UNJUDGED,
@@ -59,13 +60,18 @@ static PAPERS: [Paper; 4] = [
         name: "avq",
         arms: &avq::ARMS,
         parts: |name, _| {
-            let experiments = by_name(&avq::EXPERIMENTS, name).map_or(&[][..], |choice| choice.value);
-            experiments.iter().map(|experiment| u32::from(*experiment).to_string()).collect()
+            let experiments = chosen(&avq::EXPERIMENTS, name).iter();
+            experiments.map(|experiment| u32::from(*experiment).to_string()).collect()
         },
         said: avq::said::TABLE,
         unjudged: avq::said::UNJUDGED,
     },
 ];
+
+/// What a choice of this name stands for; nothing where there is none.
+fn chosen<T>(choices: &'static [Choice<&'static [T]>], name: &str) -> &'static [T] {
+    by_name(choices, name).map_or(&[], |choice| choice.value)
+}
 
 impl Paper {
     /// The paper of results.
@@ -233,23 +239,20 @@ impl Code {
     /// Compares the files in a working tree with those of the commit that results of a paper's arm name, and
     /// with those of the commits that their runs name where these were judged again and not made again.
     fn of(tree: &Path, commit: &str, value: &Value) -> Code {
-        let runs = value["measured"].as_array().into_iter().flatten();
-        let of_runs = runs.filter_map(|part| part["made"]["commit"].as_str());
-        let commits: BTreeSet<&str> = of_runs.chain([commit]).collect();
         let (paper, arm) = (value["paper"].as_str().unwrap_or_default(), arm(value));
         let live = if arm == "sim" { &[][..] } else { &LIVE[..] };
         let plane = (arm == "upf").then_some(USER_PLANE);
         let whole = || SIMULATED.iter().chain(live).copied().chain(plane);
+        let foreign = TESTBEDS.iter().filter(|(_, papers)| !papers.contains(&paper));
+        let foreign = foreign.flat_map(|(name, _)| {
+            [".rs", "/**"].map(|rest| format!(":(top,exclude,glob)crates/lab/src/{name}{rest}"))
+        });
+        let making: Vec<String> = whole().map(|folder| format!(":(top){folder}")).chain(foreign).collect();
         let mut names = BTreeSet::new();
-        for made in commits {
+        for made in commits(commit, value) {
             // What judges has judged all of them.
             let judging = if made == commit { of_paper(tree, paper, arm) } else { Vec::new() };
-            let foreign = TESTBEDS.iter().filter(|(_, papers)| !papers.contains(&paper));
-            let foreign = foreign.flat_map(|(name, _)| {
-                [".rs", "/**"].map(|rest| format!(":(top,exclude,glob)crates/lab/src/{name}{rest}"))
-            });
-            let files = whole().map(|folder| format!(":(top){folder}")).chain(judging).chain(foreign);
-            match changed(tree, made, files) {
+            match changed(tree, made, making.iter().cloned().chain(judging)) {
                 Ok(found) => names.extend(found),
                 Err(why) => return Code::Unknown(why),
             }
@@ -263,16 +266,16 @@ impl Code {
         Code::Changed(names.len(), whole().chain([EXPERIMENTS, SCENARIOS]).filter(is_in).collect())
     }
 
-    /// A sentence about it.
-    fn told(&self) -> String {
+    /// A sentence about it; `then` names the commits that were compared.
+    fn told(&self, then: &str) -> String {
         match self {
-            Code::Unchanged => "The code that it depends on has not changed since that commit.".into(),
+            Code::Unchanged => format!("The code that it depends on has not changed since {then}."),
             Code::Changed(1, folders) => format!(
-                "**Older than the code**: a file that it depends on has changed since that commit, in {}.",
+                "**Older than the code**: a file that it depends on has changed since {then}, in {}.",
                 folders.join(", ")
             ),
             Code::Changed(files, folders) => format!(
-                "**Older than the code**: {files} files that it depends on have changed since that commit, in {}.",
+                "**Older than the code**: {files} files that it depends on have changed since {then}, in {}.",
                 folders.join(", ")
             ),
             Code::Unknown(why) => {
@@ -280,6 +283,12 @@ impl Code {
             }
         }
     }
+}
+
+/// The commit of results, and those of their runs where these were judged again and not made again.
+fn commits<'a>(commit: &'a str, value: &'a Value) -> BTreeSet<&'a str> {
+    let runs = value["measured"].as_array().into_iter().flatten();
+    runs.filter_map(|part| part["made"]["commit"].as_str()).chain([commit]).collect()
 }
 
 /// The files of a working tree, of those that pathspecs name, that are other ones than in a commit.
@@ -669,14 +678,11 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         "`{command}` ({folder}): {}, commit {}, version {}; {}; {runs}.\n",
         made.date, made.commit, made.version, made.machine
     );
-    let mut age = code.told();
-    if value["measured"]
-        .as_array()
-        .is_some_and(|all| all.iter().any(|of| of["made"]["commit"] != made.commit))
-    {
-        age = age.replace("since that commit", "since the commits that made its runs and judged them");
-    }
-    let _ = writeln!(out, "{age}\n");
+    let then = match commits(&made.commit, value).len() {
+        1 => "that commit",
+        _ => "the commits that made its runs and judged them",
+    };
+    let _ = writeln!(out, "{}\n", code.told(then));
     if let Some(again) = again {
         let _ = writeln!(out, "{}\n", again.told(of_each_case(value).count()));
     }
@@ -705,13 +711,10 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         out.push_str("| claim | outcome | paper | bound | measured | what it says | basis |\n");
         out.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
         for c in claims {
-            let outcome = match c {
-                c if c.held => "held",
-                c if c.undecided => "not judged",
-                _ => "**missed**",
-            };
-            let cells = [&c.id, outcome, &c.paper, &c.expected, &c.measured, &c.text, &c.basis];
-            row(cells.map(str::to_string), out);
+            let word = Judged::of(c).word();
+            let outcome = if c.is_missed() { format!("**{word}**") } else { word.to_string() };
+            let cells = [&c.id, &outcome, &c.paper, &c.expected, &c.measured, &c.text, &c.basis];
+            row(cells.map(String::clone), out);
         }
         out.push('\n');
         let mut told: Vec<String> = Vec::new();

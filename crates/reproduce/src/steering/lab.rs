@@ -112,7 +112,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     }
     let of = |(made, runs): &(&Made, usize)| json!({ "runs": runs, "made": made });
     outcome.more = json!({ "measured": measured.iter().map(of).collect::<Vec<_>>() });
-    // Runs that are there and were not asked for now stay.
+    // The folders of runs beyond the plan belong to the results, too, so that nothing removes them.
     let folders = kept.names().map(String::from).collect();
     publish(outcome, plots, &runs, &plan, (&folder, folders), host)
 }
