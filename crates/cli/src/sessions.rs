@@ -111,6 +111,9 @@ fn flow_json(flow: &FlowUsage) -> Value {
         "dropped": flow.dropped,
         "marked": flow.marked,
         "delay_p95_ms": flow.sojourn_p95.map(|delay| delay.as_millis_f64()),
+        "backlog_bytes": flow.backlog.0,
+        "backlog_packets": flow.backlog.1,
+        "setpoint_ms": flow.setpoint.map(|setpoint| setpoint.as_millis_f64()),
     })
 }
 

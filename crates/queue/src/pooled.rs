@@ -2,35 +2,48 @@
 //!
 //! For hosts with more queues than could each have room of their own, most of them empty: a network function
 //! with a queue for each user. The host chooses which queue is served; [`Store`] is the memory, allocated
-//! once. It may have shapers for flows that do not respond, which it lends to the queues that have some;
-//! where none is left, the algorithm does what else it can.
+//! once. It may have FIFOs for flows, and shapers for those that do not respond, which it lends to the queues
+//! that have some; where none is left, all packets wait in the one FIFO.
+
+mod flows;
 
 use crate::management::Management;
 use crate::pool::{Chain, Pool};
 use crate::shaped::{Shaped, Shapers};
-use crate::{Arrival, Counters, Departure, Outbox};
-use weir_aqm::{Aqm, Cause, Guide, Packet, Sample};
+use crate::{Arrival, Counters, Departure, Fifos, Outbox};
+use flows::Sets;
+use weir_aqm::{Aqm, Cause, Guide, Packet};
 use weir_units::{Bytes, Duration, Rate, Time};
 
-/// Memory for the packets of many queues.
-pub struct Store<T> {
+/// Memory for the packets of many queues, under algorithms `A`.
+pub struct Store<T, A> {
     pool: Pool<T>,
     free: u32,
     shapers: Shapers,
-    /// How often shapers were lent.
+    sets: Sets<A>,
+    /// How often shapers and sets were lent.
     lent: u64,
 }
 
-impl<T: Copy> Store<T> {
-    /// With room for so many packets, allocated at once, and no shapers.
-    pub fn new(packets: u32) -> Store<T> {
+impl<T: Copy, A> Store<T, A> {
+    /// With room for so many packets, allocated at once, without shapers and FIFOs for flows.
+    pub fn new(packets: u32) -> Self {
         Store::with_shapers(packets, 0, 0)
     }
 
     /// The same with so many shapers; `salt` keeps senders from choosing the FIFOs of their flows.
-    pub fn with_shapers(packets: u32, shapers: usize, salt: u64) -> Store<T> {
+    pub fn with_shapers(packets: u32, shapers: usize, salt: u64) -> Self {
         let shapers = Shapers::new(shapers, salt);
-        Store { pool: Pool::with_capacity(packets as usize), free: packets, shapers, lent: 0 }
+        let pool = Pool::with_capacity(packets as usize);
+        Store { pool, free: packets, shapers, sets: Sets::none(), lent: 0 }
+    }
+
+    /// The same with FIFOs for the flows of so many queues at once, eight of each.
+    pub fn with_flows(self, queues: usize, aqm: &A) -> Self
+    where
+        A: Clone,
+    {
+        Store { sets: Sets::new(queues, aqm), ..self }
     }
 
     /// Packets that there is still room for.
@@ -43,9 +56,14 @@ impl<T: Copy> Store<T> {
     pub fn bytes_of_shapers(&self) -> usize {
         self.shapers.bytes()
     }
+
+    /// Memory of the FIFOs for flows, without packets.
+    pub fn bytes_of_flows(&self) -> usize {
+        self.sets.bytes()
+    }
 }
 
-/// A shaper that was lent to a queue, which may belong to another one since.
+/// A shaper or a set of FIFOs that was lent to a queue, which may belong to another one since.
 #[derive(Clone, Copy)]
 struct Loan {
     at: u32,
@@ -59,30 +77,40 @@ impl Loan {
     }
 }
 
-/// A FIFO managed by `A` under the guide `G`, and a shaper beside it while the algorithm has flows shaped.
-/// Every call must get the same [`Store`].
+/// A FIFO managed by `A` under the guide `G`, in its place FIFOs of flows where these are told apart, and a
+/// shaper beside it while the algorithm has flows shaped. Every call must get the same [`Store`].
 pub struct Pooled<A, G = ()> {
     management: Management<A, G>,
+    fifos: Fifos,
     chain: Chain,
-    /// Packets of the FIFO.
+    /// Packets of the FIFO and of those of flows.
     packets: u32,
     /// Packets and bytes in the shaper.
     shaped: (u32, Bytes),
     loan: Option<Loan>,
+    /// The FIFOs of flows.
+    set: Option<Loan>,
 }
 
-impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
-    /// An empty queue. `rate` is what the algorithm is told about the link.
+impl<A: Aqm + Clone, G: Guide<A>> Pooled<A, G> {
+    /// An empty queue with one FIFO. `rate` is what the algorithm is told about the link.
     pub fn new(aqm: A, guide: G, rate: Rate, seed: u64) -> Self {
-        let management = Management::new(aqm, guide, rate, seed);
-        Pooled { management, chain: Chain::default(), packets: 0, shaped: (0, Bytes::ZERO), loan: None }
+        Pooled {
+            management: Management::new(aqm, guide, rate, seed),
+            fifos: Fifos::One,
+            chain: Chain::default(),
+            packets: 0,
+            shaped: (0, Bytes::ZERO),
+            loan: None,
+            set: None,
+        }
     }
 
     /// Takes a packet into the FIFO, which may store at most `room` bytes, or hands it to the outbox.
     #[inline]
     pub fn enqueue<T: Copy>(
         &mut self,
-        store: &mut Store<T>,
+        store: &mut Store<T, A>,
         room: Bytes,
         now: Time,
         arrival: Arrival,
@@ -106,7 +134,12 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
     /// The rate to which the algorithm has the flow of an arrival shaped, if there is a shaper for it: then
     /// it is to go there ([`shape`](Self::shape)).
     #[inline]
-    pub fn shaped_to<T: Copy>(&mut self, store: &mut Store<T>, now: Time, arrival: &Arrival) -> Option<Rate> {
+    pub fn shaped_to<T: Copy>(
+        &mut self,
+        store: &mut Store<T, A>,
+        now: Time,
+        arrival: &Arrival,
+    ) -> Option<Rate> {
         if !A::SHAPES || store.shapers.len() == 0 {
             return None;
         }
@@ -117,7 +150,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
 
     /// The shaper of the queue, which is lent to it if it has none.
     #[cold]
-    fn borrow<T: Copy>(&mut self, store: &mut Store<T>) -> Option<Loan> {
+    fn borrow<T: Copy>(&mut self, store: &mut Store<T, A>) -> Option<Loan> {
         if let Some(loan) = self.loan.filter(|loan| loan.shaped(&mut store.shapers).is_some()) {
             return Some(loan);
         }
@@ -132,7 +165,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
     #[inline(never)]
     pub fn shape<T: Copy>(
         &mut self,
-        store: &mut Store<T>,
+        store: &mut Store<T, A>,
         room: Bytes,
         rate: Rate,
         now: Time,
@@ -162,7 +195,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
 
     /// When the next packet may leave the shaper, and which it is.
     #[inline]
-    pub fn shaped_head<'s, T: Copy>(&self, store: &'s mut Store<T>) -> Option<(Time, &'s T)> {
+    pub fn shaped_head<'s, T: Copy>(&self, store: &'s mut Store<T, A>) -> Option<(Time, &'s T)> {
         if self.shaped.0 == 0 {
             return None;
         }
@@ -174,7 +207,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
     #[inline(never)]
     pub fn take_shaped<T: Copy>(
         &mut self,
-        store: &mut Store<T>,
+        store: &mut Store<T, A>,
         now: Time,
         out: &mut impl Outbox<T>,
     ) -> Option<Departure<T>> {
@@ -194,7 +227,7 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
     }
 
     /// Discards the head of the shaper, as for lack of room; whether there was one.
-    pub fn shed_shaped<T: Copy>(&mut self, store: &mut Store<T>, out: &mut impl Outbox<T>) -> bool {
+    pub fn shed_shaped<T: Copy>(&mut self, store: &mut Store<T, A>, out: &mut impl Outbox<T>) -> bool {
         let Some(shaped) = self.loan.and_then(|loan| loan.shaped(&mut store.shapers)) else { return false };
         let Some((_, slot)) = shaped.pop(&mut store.pool) else { return false };
         self.shaped = (shaped.packets(), shaped.backlog());
@@ -205,17 +238,23 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         true
     }
 
-    /// The next packet to send, if any; discarded heads go to the outbox.
+    /// The next packet to send of those that may go, if any; discarded heads go to the outbox. In a FIFO
+    /// those that may go wait behind those that may not.
     #[inline]
     pub fn dequeue<T: Copy>(
         &mut self,
-        store: &mut Store<T>,
+        store: &mut Store<T, A>,
         now: Time,
+        may_go: impl Fn(&T) -> bool,
         out: &mut impl Outbox<T>,
     ) -> Option<Departure<T>> {
         self.management.wake(now, self.packets);
         let mut drops = 0;
+        // What came before the flows were told apart goes first.
         let departure = loop {
+            if store.pool.head(&self.chain).is_none_or(|slot| !may_go(&slot.item)) {
+                break None;
+            }
             let Some(slot) = store.pool.pop(&mut self.chain) else { break None };
             let (packet, item) = (slot.packet, slot.item);
             store.free += 1;
@@ -227,11 +266,25 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
                 Err(cause) => out.discarded(&packet, item, cause),
             }
         };
-        if self.packets == 0 && (departure.is_some() || drops > 0) {
-            self.management.emptied(now);
+        if departure.is_some() || drops > 0 {
+            self.look_if_emptied(store, now);
         }
+        let departure = match departure {
+            None if self.packets > 0 => self.take_of_flows(store, now, may_go, &mut drops, out),
+            departure => departure,
+        };
         debug_assert!(self.counters().is_conserved(self.packets()));
         departure
+    }
+
+    /// The one FIFO may have run empty.
+    #[inline]
+    fn look_if_emptied<T: Copy>(&mut self, store: &Store<T, A>, now: Time) {
+        if self.packets == 0 {
+            self.management.emptied(now);
+        } else if self.fifos == Fifos::Many && store.pool.head(&self.chain).is_none() {
+            self.management.guide.on_empty(&mut self.management.aqm, false, now);
+        }
     }
 
     /// What [`enqueue`](Self::enqueue) and [`dequeue`](Self::dequeue) at the same time do with a packet that
@@ -253,37 +306,26 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         outcome
     }
 
-    /// Discards the head without asking the algorithm, as for lack of room.
-    pub fn shed_head<T: Copy>(&mut self, store: &mut Store<T>, now: Time, out: &mut impl Outbox<T>) {
-        let Some(slot) = store.pool.pop(&mut self.chain) else { return };
-        store.free += 1;
-        self.packets -= 1;
-        self.management.shed(&slot.packet);
-        out.discarded(&slot.packet, slot.item, Cause::Overflow);
-        if self.packets == 0 {
-            self.management.emptied(now);
-        }
-        debug_assert!(self.counters().is_conserved(self.packets()));
-    }
-
     /// Hands everything that is stored to the outbox, as discarded for lack of room: the queue ends.
-    pub fn clear<T: Copy>(&mut self, store: &mut Store<T>, out: &mut impl Outbox<T>) {
-        while let Some(slot) = store.pool.pop(&mut self.chain) {
-            store.free += 1;
-            self.packets -= 1;
-            self.management.shed(&slot.packet);
-            out.discarded(&slot.packet, slot.item, Cause::Overflow);
-        }
-        while self.shed_shaped(store, out) {}
+    pub fn clear<T: Copy>(&mut self, store: &mut Store<T, A>, out: &mut impl Outbox<T>) {
+        while self.pop_oldest(store, |_| true, out).is_some() || self.shed_shaped(store, out) {}
         if let Some(loan) = self.loan.take() {
             store.shapers.give_back(loan.at as usize, loan.number);
         }
+        store.sets.give_back(self.set.take());
         debug_assert!(self.counters().is_conserved(0));
     }
 
-    /// The packet that is likely to be next, with what the host stored.
+    /// The packet that is likely to be next of those that may go, with what the host stored.
     #[inline]
-    pub fn head<'s, T: Copy>(&self, store: &'s Store<T>) -> Option<(&'s Packet, &'s T)> {
+    pub fn head<'s, T: Copy>(
+        &self,
+        store: &'s mut Store<T, A>,
+        may_go: impl Fn(&T) -> bool,
+    ) -> Option<(&'s Packet, &'s T)> {
+        if store.pool.head(&self.chain).is_none_or(|slot| !may_go(&slot.item)) {
+            return self.head_of_flows(store, may_go);
+        }
         store.pool.head(&self.chain).map(|slot| (&slot.packet, &slot.item))
     }
 
@@ -297,9 +339,14 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
         self.packets + self.shaped.0
     }
 
-    /// Packets in the FIFO, and in the shaper.
+    /// Packets in the FIFO or those of flows, and in the shaper.
     pub fn packets_of_both(&self) -> [u32; 2] {
         [self.packets, self.shaped.0]
+    }
+
+    /// Bytes in the FIFO or those of flows, without those in the shaper.
+    pub fn bytes_of_fifos(&self) -> Bytes {
+        self.management.backlog
     }
 
     /// What happened so far.
@@ -324,24 +371,12 @@ impl<A: Aqm, G: Guide<A>> Pooled<A, G> {
 
     /// The set point in force, where there is one.
     pub fn setpoint(&mut self) -> Option<Duration> {
-        self.management.setpoint()
-    }
-
-    /// Moves the set point, where there is one.
-    pub fn aim(&mut self, to: Duration) {
-        if let Some(setpoint) = self.management.aqm.setpoint() {
-            setpoint.set(to);
-        }
+        self.management.guide.setpoint().or_else(|| self.management.setpoint())
     }
 
     /// The rate at which the queue is served changed.
     pub fn set_rate(&mut self, rate: Rate) {
         self.management.rate = rate;
-    }
-
-    /// Something was measured outside.
-    pub fn sample(&mut self, now: Time, sample: Sample) {
-        self.management.aqm.on_sample(now, sample);
     }
 }
 
@@ -376,8 +411,8 @@ mod tests {
             pooled.enqueue(&mut store, limits.bytes, now, ARRIVAL, n, &mut out);
             if n % 2 == 1 {
                 let a = single.dequeue(now, &mut |p: &Packet, n, cause| one.push((p.seq, n, cause)));
-                let b = pooled
-                    .dequeue(&mut store, now, &mut |p: &Packet, n, cause| other.push((p.seq, n, cause)));
+                let mut out = |p: &Packet, n, cause| other.push((p.seq, n, cause));
+                let b = pooled.dequeue(&mut store, now, |_| true, &mut out);
                 assert_eq!(a, b);
             }
         }
@@ -408,7 +443,8 @@ mod tests {
                     passed += 1;
                     let mut none = |_: &Packet, _, _| {};
                     other.enqueue(&mut stores[1], Bytes::new(60_000), now, ARRIVAL, n, &mut none);
-                    let gone = other.dequeue(&mut stores[1], now, &mut none).map(|gone| gone.marked);
+                    let gone =
+                        other.dequeue(&mut stores[1], now, |_| true, &mut none).map(|gone| gone.marked);
                     assert_eq!(one.pass(now, ARRIVAL).ok(), gone, "{name}");
                 } else {
                     let outcomes = [0, 1].map(|at| {
@@ -420,7 +456,7 @@ mod tests {
                             queue.enqueue(store, Bytes::new(60_000), now, ARRIVAL, n, &mut out);
                         }
                         let goes = n % 1000 < 500 || n % 2 == 0;
-                        let gone = if goes { queue.dequeue(store, now, &mut out) } else { None };
+                        let gone = if goes { queue.dequeue(store, now, |_| true, &mut out) } else { None };
                         (gone, lost)
                     });
                     assert_eq!(outcomes[0], outcomes[1], "{name}");
@@ -451,7 +487,7 @@ mod tests {
                     if brings {
                         queue.enqueue(store, Bytes::new(60_000), now, ARRIVAL, n, &mut out);
                     }
-                    let gone = if n % 2 == 0 { queue.dequeue(store, now, &mut out) } else { None };
+                    let gone = if n % 2 == 0 { queue.dequeue(store, now, |_| true, &mut out) } else { None };
                     (gone.map(|gone| (gone.item, gone.marked)), lost)
                 });
                 assert_eq!(outcomes[0], outcomes[1], "{name}");
@@ -463,7 +499,7 @@ mod tests {
     }
 
     /// A packet of a flow goes where its algorithm wants it; whether it is shaped.
-    fn put(queue: &mut Pooled<Odd>, store: &mut Store<u64>, now: Time, flow: u32, item: u64) -> bool {
+    fn put(queue: &mut Pooled<Odd>, store: &mut Store<u64, Odd>, now: Time, flow: u32, item: u64) -> bool {
         let arrival = Arrival { flow, len: Bytes::new(1500), ..ARRIVAL };
         let (room, mut none) = (Bytes::new(60_000), |_: &Packet, _, _| panic!("there is room"));
         let rate = queue.shaped_to(store, now, &arrival);
@@ -527,7 +563,7 @@ mod tests {
             }
             if n % 2 == 0 {
                 let _ = queue.take_shaped(&mut store, now, &mut out);
-                let _ = queue.dequeue(&mut store, now, &mut out);
+                let _ = queue.dequeue(&mut store, now, |_| true, &mut out);
             }
             let stored: u32 = queues.iter().map(Pooled::packets).sum();
             assert_eq!(stored + store.free(), 300);
@@ -550,6 +586,6 @@ mod tests {
         assert_eq!((a.packets(), b.packets(), store.free()), (2, 1, 0));
         a.clear(&mut store, &mut |_: &Packet, _, _| lost += 1);
         assert_eq!((lost, store.free(), a.counters().shed), (4, 2, 2));
-        assert_eq!(b.head(&store).map(|(_, n)| *n), Some(1));
+        assert_eq!(b.head(&mut store, |_| true).map(|(_, n)| *n), Some(1));
     }
 }

@@ -7,7 +7,7 @@ use common::{MTU, from_host, setup};
 use counting::calls;
 use weir_aqm::algorithms::codel;
 use weir_aqm::{Algorithm, Aqm, Ecn, Packet, Params, Value};
-use weir_queue::{Arrival, Managed, OfItsOwn, OverAny, Plan, Plans, Pooled, Store, Visitor};
+use weir_queue::{Arrival, Fifos, Managed, OfItsOwn, OverAny, Plan, Plans, Pooled, Store, Visitor};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Overload from many flows, until packets are discarded for lack of room as well.
@@ -86,6 +86,7 @@ fn no_discipline_allocates_for_packets() {
 }
 
 /// Has half of the flows shaped.
+#[derive(Clone)]
 struct Half;
 
 impl Aqm for Half {
@@ -97,22 +98,25 @@ impl Aqm for Half {
 }
 
 #[test]
-fn shapers_are_lent_to_queues_without_allocating() {
-    let mut store = Store::with_shapers(500, 4, 1);
+fn shapers_and_fifos_of_flows_are_lent_to_queues_without_allocating() {
+    let mut store = Store::with_shapers(500, 4, 1).with_flows(4, &Half);
     let mut queues: Vec<_> = (0..7).map(|seed| Pooled::new(Half, (), Rate::ZERO, seed)).collect();
+    queues.iter_mut().for_each(|queue| queue.set_fifos(Fifos::Many));
     let (mut now, mut lost, mut sent) = (Time::ZERO, 0u64, 0u64);
     let before = calls();
     for n in 0..50_000u32 {
         let arrival = from_host(n % 7, n.wrapping_mul(0x9e37) % 900, MTU);
         let queue = &mut queues[n as usize % 7];
         let mut out = |_: &Packet, _, _| lost += 1;
-        match queue.shaped_to(&mut store, now, &arrival) {
-            Some(rate) => queue.shape(&mut store, Bytes::new(100_000), rate, now, (arrival, n), &mut out),
-            None => queue.enqueue(&mut store, Bytes::new(100_000), now, arrival, n, &mut out),
+        let room = Bytes::new(100_000);
+        match (queue.shaped_to(&mut store, now, &arrival), queue.fifo_of(&mut store, arrival.flow)) {
+            (Some(rate), _) => queue.shape(&mut store, room, rate, now, (arrival, n), &mut out),
+            (None, Some(fifo)) => queue.enqueue_in(&mut store, fifo, room, now, (arrival, n), &mut out),
+            (None, None) => queue.enqueue(&mut store, room, now, arrival, n, &mut out),
         }
         sent += u64::from(queue.take_shaped(&mut store, now, &mut out).is_some());
         if n % 3 == 0 {
-            let _ = queue.dequeue(&mut store, now, &mut out);
+            let _ = queue.dequeue(&mut store, now, |_| true, &mut out);
         }
         if n % 5000 == 4999 {
             queue.clear(&mut store, &mut out);

@@ -174,8 +174,10 @@ const LIVE: [&str; 3] = ["crates/bpf", "crates/dataplane", "crates/lab"];
 /// Testbeds of the lab that only results of these papers depend on; the cell's senders are made as those of
 /// the access network.
 const TESTBEDS: [(&str, &[&str]); 2] = [("access", &["asqm", "vaqm"]), ("cell", &["vaqm"])];
-/// What those behind the user-plane function depend on besides.
+/// What those behind the user-plane function depend on besides, and what in the crates of all others only
+/// they depend on.
 const USER_PLANE: &str = "crates/upf";
+const ONLY_USER_PLANE: &str = "crates/queue/src/pooled";
 /// The experiments, their scenarios, and recorded rates of radio links.
 const EXPERIMENTS: &str = "crates/reproduce";
 const SCENARIOS: &str = "data/scenarios";
@@ -244,9 +246,10 @@ impl Code {
         let plane = (arm == "upf").then_some(USER_PLANE);
         let whole = || SIMULATED.iter().chain(live).copied().chain(plane);
         let foreign = TESTBEDS.iter().filter(|(_, papers)| !papers.contains(&paper));
-        let foreign = foreign.flat_map(|(name, _)| {
-            [".rs", "/**"].map(|rest| format!(":(top,exclude,glob)crates/lab/src/{name}{rest}"))
-        });
+        let foreign = foreign.map(|(name, _)| format!("crates/lab/src/{name}"));
+        let foreign = foreign.chain((arm != "upf").then(|| ONLY_USER_PLANE.to_string()));
+        let foreign = foreign
+            .flat_map(|module| [".rs", "/**"].map(|rest| format!(":(top,exclude,glob){module}{rest}")));
         let making: Vec<String> = whole().map(|folder| format!(":(top){folder}")).chain(foreign).collect();
         let mut names = BTreeSet::new();
         for made in commits(commit, value) {
@@ -308,7 +311,25 @@ fn changed(
     });
     let names = found.flatten().ok_or("git does not know its commit here")?;
     // Lines added, lines removed, name.
-    Ok(names.lines().filter_map(|line| Some(line.split('\t').nth(2)?.to_string())).collect())
+    let names = names.lines().filter_map(|line| line.split('\t').nth(2));
+    let top = git(tree, ["rev-parse", "--show-toplevel"].map(String::from)).unwrap_or_default();
+    let is_same = |name: &str| {
+        let then = git(tree, ["show".to_string(), format!("{commit}:{name}")]);
+        let now = std::fs::read_to_string(Path::new(&top).join(name)).ok();
+        name.ends_with(".rs") && then.zip(now).is_some_and(|(then, now)| code(&then).eq(code(&now)))
+    };
+    Ok(names.filter(|name| !is_same(name)).map(String::from).collect())
+}
+
+/// The lines of a Rust file on which results depend: without empty ones and comments, and without who may use
+/// what they declare.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
+    lines.map(|line| {
+        let Some(rest) = line.strip_prefix("pub") else { return line };
+        let rest = rest.strip_prefix('(').and_then(|rest| Some(rest.split_once(')')?.1)).unwrap_or(rest);
+        rest.strip_prefix(' ').unwrap_or(line)
+    })
 }
 
 /// What git prints in a folder; nothing if it is not there or fails.
@@ -939,6 +960,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_to_be_of_the_user_plane_alone_is_used_there_alone() {
+        let crates =
+            SIMULATED.into_iter().chain(LIVE).chain([EXPERIMENTS]).filter(|of| *of != "crates/queue");
+        let sources = crates.map(|folder| format!(":(top){folder}/src"));
+        let find = ["grep", "-lw", "Pooled", "--"].map(String::from).into_iter();
+        let own = ":(top,exclude)crates/reproduce/src/summary.rs".to_string();
+        let users = git(Path::new(env!("CARGO_MANIFEST_DIR")), find.chain(sources).chain([own]));
+        assert_eq!(users.unwrap_or_default(), "");
+    }
+
+    #[test]
     fn what_only_other_papers_run_makes_results_no_older() {
         let tree = Tree::new("papers");
         tree.write("crates/reproduce/src/runs.rs", "shared");
@@ -948,6 +980,8 @@ mod tests {
             tree.write(&format!("data/scenarios/{name}"), "old");
         }
         tree.write("crates/upf/src/a.rs", "old");
+        tree.write("crates/queue/src/a.rs", "struct A {\n    a: u32,\n}\n");
+        tree.write("crates/queue/src/pooled/flows.rs", "old");
         let first = tree.commit();
         let since = |arm: &str| Code::of(&tree.0, &first, &json!({ "paper": "vaqm", "arm": arm }));
         for other in [
@@ -963,20 +997,27 @@ mod tests {
         ] {
             tree.write(other, "new");
         }
+        // Who may use it.
+        tree.write("crates/queue/src/a.rs", "/// A.\npub(crate) struct A {\n    pub a: u32,\n}\n");
         let about = "// Why.\n\n// And how.\npub(crate) mod said;\n\n";
         tree.write("crates/reproduce/src/vaqm/cases.rs", &format!("{about}{cases}"));
         let second = tree.commit();
         assert_eq!(since("sim"), Code::Unchanged);
         tree.write("crates/upf/src/a.rs", "new");
+        tree.write("crates/queue/src/pooled/flows.rs", "new");
         // What only arms with real TCP have, and testbeds, of which other papers depend on none.
         tree.write("crates/lab/src/access/wires.rs", "new");
         tree.commit();
         assert_eq!(since("lab"), Code::Changed(2, vec!["crates/lab", "crates/reproduce"]));
-        assert_eq!(since("upf"), Code::Changed(3, vec!["crates/lab", "crates/upf", "crates/reproduce"]));
+        let folders = vec!["crates/queue", "crates/lab", "crates/upf", "crates/reproduce"];
+        assert_eq!(since("upf"), Code::Changed(4, folders));
         let of = |paper: &str| Code::of(&tree.0, &second, &json!({ "paper": paper, "arm": "lab" }));
         assert_eq!(["asqm", "avq"].map(of), [Code::Changed(1, vec!["crates/lab"]), Code::Unchanged]);
         tree.write("data/scenarios/a.toml", "new");
         assert_eq!(since("sim"), Code::Changed(1, vec!["data/scenarios"]));
+        tree.write("crates/queue/src/a.rs", "pub(crate) struct A {\n    pub b: u32,\n}\n");
+        assert_eq!(since("sim"), Code::Changed(2, vec!["crates/queue", "data/scenarios"]));
+        tree.write("crates/queue/src/a.rs", "struct A {\n    a: u32,\n}\n");
         tree.write("crates/reproduce/src/runs.rs", "new");
         assert_eq!(since("sim"), Code::Changed(2, vec!["crates/reproduce", "data/scenarios"]));
         std::fs::remove_dir_all(&tree.0).unwrap();

@@ -469,6 +469,10 @@ pub struct FlowUsage {
     pub marked: u64,
     /// 95th percentile of the sojourn time since it was last asked for, where packets left it.
     pub sojourn_p95: Option<Duration>,
+    /// Bytes and packets that wait.
+    pub backlog: (u64, u32),
+    /// The set point in force, where its algorithm has one.
+    pub setpoint: Option<Duration>,
 }
 
 /// What a plane tells without being asked.

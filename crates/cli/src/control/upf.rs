@@ -187,6 +187,9 @@ impl Watched {
                 policy: policy.map(|policy| policy_status(format!("{key}.policy"), &policy.policy())),
                 delivered_bps: per_s,
                 delay_p95_ms: flow.sojourn_p95.map(|delay| delay.as_millis_f64()),
+                setpoint_ms: flow.setpoint.map(|setpoint| setpoint.as_millis_f64()),
+                backlog_bytes: flow.backlog.0,
+                backlog_packets: flow.backlog.1,
                 packets: Packets {
                     arrived: flow.packets + flow.dropped,
                     delivered: flow.packets,
@@ -375,7 +378,13 @@ mod tests {
         let config = Document::parse("upf.toml", text).unwrap().upf_config().unwrap();
         let mut watched = Watched::new(&config, "af_packet".into());
         let mut row = SessionRow::new(&Session::default(), "127.0.0.2".parse().unwrap());
-        let queue = |qfi, is_local| FlowUsage { qfi, is_local, ..FlowUsage::default() };
+        let queue = |qfi, is_local| FlowUsage {
+            qfi,
+            is_local,
+            backlog: (3000, 2),
+            setpoint: Some(weir_units::Duration::from_millis(4)),
+            ..FlowUsage::default()
+        };
         row.flows = vec![
             queue(None, false),
             queue(None, true),
@@ -394,6 +403,10 @@ mod tests {
             looping: LoopStatus::default(),
         };
         let directions = watched.tell(&[row], told).directions;
+        for queue in &directions {
+            let told = (queue.backlog_bytes, queue.backlog_packets, queue.setpoint_ms);
+            assert_eq!(told, (3000, 2, Some(4.0)));
+        }
         let policies = directions.iter().map(|d| d.policy.as_ref().map(|p| (&*p.key, p.target_max_ms)));
         assert_eq!(
             policies.collect::<Vec<_>>(),

@@ -18,7 +18,7 @@
 //! algorithm, so that a download of a user does not delay its call.
 
 mod ahead;
-mod flows;
+pub(crate) mod flows;
 mod own;
 mod paces;
 mod plans;
@@ -106,12 +106,12 @@ struct User<A> {
 
 /// A FIFO and its algorithm: of a user, or of one of its flows.
 #[repr(C)]
-struct Line<A> {
-    fifo: Chain,
-    packets: u32,
-    backlog: Bytes,
-    last_delay: Duration,
-    aqm: A,
+pub(crate) struct Line<A> {
+    pub fifo: Chain,
+    pub packets: u32,
+    pub backlog: Bytes,
+    pub last_delay: Duration,
+    pub aqm: A,
 }
 
 impl<A> Line<A> {

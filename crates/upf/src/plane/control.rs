@@ -4,6 +4,7 @@ use super::classify::layout::{ACCESS, Program, User};
 use super::io::Io;
 use super::live::Live;
 use super::path::{PlaneEvent, UserPlane, host_of};
+use super::queueing::queue_pool::QueueSlot;
 use super::setup::HeldTo;
 use super::status::faults::Cause;
 use crate::rules::{Bounds, FlowUsage, Measured, Refusal, RemoteTunnel, Usage};
@@ -303,15 +304,17 @@ impl UserPlane {
         for (at, (plan, line)) in program.queues.iter().zip(lines).enumerate() {
             let passed = std::mem::take(&mut line.passed);
             let place = line.place.map(|at| self.waits.place(at));
-            let (done, sojourn_p95) = match place {
+            let (done, sojourn_p95, backlog, setpoint) = match place {
                 Some(place) => {
                     place.note_passed(passed);
-                    (line.past.plus(place.queue.counters()), place.sojourns.take_p95())
+                    let QueueSlot { queue, sojourns, .. } = place;
+                    let backlog = (queue.backlog().get(), queue.packets());
+                    (line.past.plus(queue.counters()), sojourns.take_p95(), backlog, queue.setpoint())
                 }
                 None => {
                     let mut sojourns = Sojourns::default();
                     sojourns.note_none(passed);
-                    (line.past, sojourns.take_p95())
+                    (line.past, sojourns.take_p95(), (0, 0), None)
                 }
             };
             flows.push(FlowUsage {
@@ -325,6 +328,8 @@ impl UserPlane {
                 dropped: done.dropped,
                 marked: done.marked,
                 sojourn_p95,
+                backlog,
+                setpoint,
             });
         }
         self.sessions[number as usize] = Some(live);

@@ -5,6 +5,7 @@ use crate::rig::*;
 use etherparse::PacketBuilder;
 use std::sync::Arc;
 use weir_units::Duration;
+use weir_upf::filter::{Endpoint, Filter, PortRange};
 use weir_upf::plane::{ACCESS, CORE, Cause, Sources};
 use weir_upf::rules::*;
 use weir_wire::gtpu;
@@ -49,6 +50,33 @@ fn packets_for_idle_users_take_a_part_of_the_memory_and_one_user_leaves_room_for
     rig.0.remove(2).unwrap();
     (0..5000).for_each(|_| rig.comes(CORE, &down(4)));
     assert_eq!(free(&mut rig), 1000 - 1 - 100);
+}
+
+/// Of two rules that share a queue one keeps its packets: before those of the other, between them and alone.
+#[test]
+fn what_one_rule_keeps_holds_up_nothing_of_another_in_the_same_queue() {
+    let mut setup = setup();
+    setup.buffered_for = Duration::from_secs(5);
+    let mut rig = Rig::new(setup);
+    let mut mixed = session(1, Some(1000));
+    let ports = Box::new([PortRange { first: 7000, last: 7999 }]);
+    let mut keeps = pdr(3, Side::Core, 1, 3, &[1, 2]);
+    keeps.filters = Box::new([Filter { remote: Endpoint { prefix: None, ports }, ..Filter::default() }]);
+    keeps.precedence = 1;
+    mixed.pdrs.push(keeps);
+    let far = forward(3, Side::Access, Some(remote(1)));
+    mixed.fars.push(Far { action: Action::Buffer { tell: false }, ..far });
+    mixed.order();
+    rig.establish(mixed);
+    let mut comes = |port: u16| rig.comes(CORE, &udp(SERVER, ue(1), (port, 1), 500));
+    [7000, 1, 1, 1, 7001, 2, 7000, 1].into_iter().for_each(&mut comes);
+    rig.passes(Duration::from_millis(100));
+    assert_eq!(rig.packets().len(), 5);
+    rig.comes(CORE, &udp(SERVER, ue(1), (3, 1), 500));
+    assert_eq!(rig.packets().len(), 1, "only what is kept was before it");
+    assert_eq!((rig.here().plane.occupancy().1, rig.count(Cause::BufferedLong)), (8192 - 3, 0));
+    rig.passes(Duration::from_secs(6));
+    assert_eq!((rig.here().plane.occupancy().1, rig.count(Cause::BufferedLong)), (8192, 3));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Flows that do not respond to signals, before a bottleneck that is not ours: in a queue under vAQM that
-//! signals.
+//! signals, and in one whose rate follows the bottleneck.
 
 use crate::bearers::{Bearer, SECOND, run_for};
 use crate::rig::*;
@@ -113,6 +113,28 @@ fn one_flood_ten_and_a_hundred_leave_a_download_its_share() {
             bearers[0].datagrams[&160],
             call.sent
         );
+    }
+}
+
+/// Where the rate follows, each flow has a FIFO of its own: floods get no more than the download does, which
+/// had 0.02 Mbit/s of one FIFO.
+#[test]
+fn floods_leave_a_download_its_share_of_a_rate_that_follows() {
+    for flows in [1, 3] {
+        let mut rig = Rig::new(PlaneSetup { profile: Profile::self_learning(), ..setup() });
+        rig.here().now = START;
+        rig.establish(session(1, Some(1_000_000)));
+        let (mut bearers, mut floods) = flooded(&mut rig, flows);
+        down(&mut rig);
+        run_for(SPAN, &mut rig, &mut bearers, |rig, now| floods.work(rig, now));
+        let queue = down(&mut rig);
+        let (mean, _, wait) = bearers[0].told();
+        let datagrams = bearers[0].datagrams[&1300] as f64 * 1300.0 * 8.0 / SPAN.as_secs_f64() / 1e6;
+        let (tcp, share) = (mean - datagrams, 20.0 / f64::from(flows + 1));
+        let waited = queue.sojourn_p95.unwrap();
+        println!("{flows}: {tcp:.2} and {datagrams:.2} Mbit/s, which wait {waited}; {wait} before the radio");
+        assert!(queue.backlog.0 > 10_000 && queue.backlog.1 > 10, "{:?}", queue.backlog);
+        assert!(tcp > 0.8 * share, "{flows} floods: {tcp} Mbit/s of {share} beside {datagrams}");
     }
 }
 

@@ -12,14 +12,14 @@ use weir_aqm::{Aqm, Guide};
 use weir_units::Bytes;
 
 /// Flows of a user that are told apart; of those beyond several share a FIFO.
-const FLOWS: usize = 8;
+pub(crate) const FLOWS: usize = 8;
 /// Most users whose flows are told apart at once.
 pub(super) const SETS_MAX: usize = 1024;
 /// Most sets that are looked at for one whose owner has no packets.
 const SWEEP_MAX: usize = 16;
 
 /// The flows of a user, in turn.
-pub(super) struct Set<A> {
+pub(crate) struct Set<A> {
     owner: Option<u32>,
     /// Whose the FIFOs are or were.
     tags: [Option<u32>; FLOWS],
@@ -39,7 +39,8 @@ pub(super) struct Sets<A> {
 }
 
 impl<A: Clone> Set<A> {
-    fn new(aqm: &A) -> Set<A> {
+    /// With copies of `aqm`.
+    pub fn new(aqm: &A) -> Set<A> {
         Set {
             owner: None,
             tags: [None; FLOWS],
@@ -125,7 +126,7 @@ impl<A: Clone> Set<A> {
     }
 
     /// It belongs to somebody else, or nobody. There are no packets in it.
-    fn lend(&mut self, owner: Option<u32>) {
+    pub fn lend(&mut self, owner: Option<u32>) {
         assert_eq!(self.backlog, Bytes::ZERO, "only who has no packets gives a set back");
         self.owner = owner;
         (self.tags, self.turns, self.rounds) = ([None; FLOWS], [Turn::IDLE; FLOWS], Rounds::default());

@@ -19,7 +19,8 @@ const AHEAD_MAX: u64 = 1538;
 
 /// What became of a packet that may go.
 enum Admitted {
-    /// It waits as the first of its queue or of the shaper beside it, or was discarded.
+    /// It waits as the first of its queue or of the shaper beside it, or may be the first that may go, or was
+    /// discarded.
     QueuePool,
     /// The same behind others: whatever may go by now is gone.
     Behind,
@@ -160,37 +161,52 @@ impl UserPlane {
         let arrival = Arrival { len, flow: held.flow, hosts: Hosts::UNKNOWN, ecn, nqb: false };
         // What waits for other rules waits for no rate.
         let shaped = if held.is_timed { place.queue.shaped_to(store, at, &arrival) } else { None };
+        let fifo = if shaped.is_none() { place.queue.fifo_of(store, held.flow) } else { None };
         let packets = place.queue.packets_of_both()[usize::from(shaped.is_some())];
         let backlog = place.queue.backlog();
+        let (before, is_first) =
+            fifo.map_or((backlog, false), |fifo| place.queue.bytes_before(store, fifo, len));
+        // How long one waits that goes before others says nothing of those.
+        let is_ahead = is_first && before > Bytes::ZERO;
         // Nobody takes more than what is left for others, so that there is always room for a flow with a
         // guarantee.
         let is_greedy = !is_guaranteed && packets >= store.free();
         let bound = place.bound.as_mut().filter(|_| held.is_timed);
-        let entry = bound.map_or(Admission::InTime, |bound| bound.enter(backlog, len));
-        held.behind = (backlog + len).get() as u32;
+        let entry = bound.map_or(Admission::InTime, |bound| bound.enter(before, len));
+        held.behind = if is_ahead { 0 } else { (before + len).get() as u32 };
         held.is_timed &= entry == Admission::InTime;
-        let room = if is_greedy || entry == Admission::Refused { Bytes::ZERO } else { place.room };
+        let room = match entry {
+            Admission::Refused => Bytes::ZERO,
+            // What comes for a flow with little takes the place of what waits for one with much.
+            _ if is_greedy && fifo.is_some() => place.queue.bytes_of_fifos(),
+            _ if is_greedy => Bytes::ZERO,
+            _ => place.room,
+        };
         (place.active, place.asked) = (at, at);
         let mut dropped = 0;
         let mut out = |_: &Packet, held: BufferedPacket, _| {
             dropped += 1;
             io.give(held.frame);
         };
-        match shaped {
-            Some(rate) => place.queue.shape(store, room, rate, at, (arrival, held), &mut out),
-            None => place.queue.enqueue(store, room, at, arrival, held, &mut out),
+        match (shaped, fifo) {
+            (Some(rate), _) => place.queue.shape(store, room, rate, at, (arrival, held), &mut out),
+            (None, Some(fifo)) => {
+                place.queue.enqueue_in(store, fifo, room, at, (arrival, held), &mut out);
+            }
+            (None, None) => place.queue.enqueue(store, room, at, arrival, held, &mut out),
         }
-        // The algorithm discards what arrives, or nothing.
-        live.waiting[usize::from(is_up)] += u32::from(dropped == 0);
+        // What arrives was discarded, or packets of other flows were for it, or nothing.
+        let waiting = &mut live.waiting[usize::from(is_up)];
+        *waiting = *waiting + 1 - dropped as u32;
         *live.usage.dropped.of(is_up) += dropped;
-        Some(if packets == 0 { Admitted::QueuePool } else { Admitted::Behind })
+        // It may go also where others wait for other rules.
+        Some(if packets == 0 || live.parked > 0 { Admitted::QueuePool } else { Admitted::Behind })
     }
 
     /// The least that a line has sent of those that wait one way.
     fn least_served(&self, live: &Live, is_up: bool) -> Option<u64> {
         let peers = live.program.queues.iter().zip(&live.lines).filter(|(plan, _)| plan.is_up == is_up);
-        let waiting = peers.filter_map(|(_, line)| self.waits.head(line.place?));
-        waiting.map(|(place, ..)| place.served).min()
+        peers.filter_map(|(_, line)| self.waits.served(line.place?)).min()
     }
 
     /// A queue for a line that had none; it may have been somebody else's.
@@ -221,7 +237,7 @@ impl UserPlane {
 
     /// A packet came into a queue: what may go goes, unless the session is in a line already.
     #[inline(never)]
-    fn serve_or_wait(&mut self, session: u32, is_up: bool, at: Time, io: &mut impl Io) {
+    pub(in crate::plane) fn serve_or_wait(&mut self, session: u32, is_up: bool, at: Time, io: &mut impl Io) {
         let who = 2 * session + u32::from(is_up);
         match self.agenda.lined_up(who) {
             None => {

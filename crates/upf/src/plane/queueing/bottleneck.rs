@@ -5,7 +5,7 @@ use crate::plane::io::Io;
 use crate::plane::live::{FollowedPath, Live};
 use crate::plane::path::UserPlane;
 use crate::plane::queueing::learn::{Learnt, follow};
-use crate::plane::queueing::queue_pool::{BufferedPacket, QueuePool};
+use crate::plane::queueing::queue_pool::{BufferedPacket, QueuePool, QueueSlot};
 use weir_queue::Shaper;
 use weir_units::{Rate, Time};
 
@@ -95,8 +95,8 @@ impl UserPlane {
         }
         for (plan, line) in program.queues.iter().zip(lines).filter(|(plan, _)| plan.path == path) {
             let Some(place) = line.place.filter(|_| plan.learns && !plan.is_up) else { continue };
-            let queue = &mut self.waits.place(place).queue;
-            learnt.samples.iter().flatten().for_each(|sample| queue.sample(at, *sample));
+            let (QueueSlot { queue, .. }, store) = self.waits.with_store(place);
+            learnt.samples.iter().flatten().for_each(|sample| queue.sample(store, at, *sample));
             if !plan.follows {
                 continue;
             }

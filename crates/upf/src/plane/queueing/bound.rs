@@ -9,7 +9,8 @@
 //!
 //! How long a packet would wait follows from the bytes before it: by the rate of the rules, and by how long
 //! those that left waited for each byte before them. The latter knows what no rule says: others under the
-//! same rate, a port that is behind, a bottleneck that is followed.
+//! same rate, a port that is behind, a bottleneck that is followed. Where flows are told apart, the bytes of
+//! other flows that leave meanwhile are before it, and not those behind.
 
 use weir_units::{Bytes, Duration, Rate};
 
@@ -94,11 +95,14 @@ impl Bound {
         Admission::Late
     }
 
-    /// A packet left that was to be in time: it waited so long for itself and what was before it.
+    /// A packet left that was to be in time: it waited so long for itself and what was before it. One that
+    /// went before others says nothing of them (zero bytes).
     #[inline]
     pub fn left(&mut self, sojourn: Duration, bytes: u32) {
-        let pace = (sojourn.as_nanos() << PACE_BITS) / u64::from(bytes.max(1));
-        self.pace = self.pace - (self.pace >> GAIN_BITS) + (pace >> GAIN_BITS);
+        if bytes > 0 {
+            let pace = (sojourn.as_nanos() << PACE_BITS) / u64::from(bytes);
+            self.pace = self.pace - (self.pace >> GAIN_BITS) + (pace >> GAIN_BITS);
+        }
         self.credit = if sojourn > self.late {
             (self.credit - PRICE).max(-DEBT * PRICE)
         } else {

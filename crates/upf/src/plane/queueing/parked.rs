@@ -37,16 +37,22 @@ impl UserPlane {
     pub(in crate::plane) fn look_at_parked(&mut self, now: Time, io: &mut impl Io) {
         let Some(mut live) = self.sessions[self.idle_hand].take() else { return };
         let Live { program, lines, waiting, usage, .. } = &mut *live;
+        let is_parked =
+            |held: &BufferedPacket| matches!(program.acts[usize::from(held.act)].what, What::Buffer { .. });
+        // Others may have waited behind them.
+        let mut are_free = [false; 2];
         for (plan, line) in program.queues.iter().zip(lines) {
             let Some(number) = line.place else { continue };
             for is_shaped in [false, true] {
                 loop {
                     // One in the shaper may have left it long ago, but for the rules.
-                    let head =
-                        if is_shaped { self.waits.shaped_head(number) } else { self.waits.head(number) };
-                    let Some((_, since, held)) = head else { break };
-                    let is_parked = matches!(program.acts[usize::from(held.act)].what, What::Buffer { .. });
-                    if !is_parked || now.since(since) < self.setup.buffered_for {
+                    let since = if is_shaped {
+                        let head = self.waits.shaped_head(number).filter(|(_, _, held)| is_parked(held));
+                        head.map(|(_, due, _)| due)
+                    } else {
+                        self.waits.oldest(number, is_parked)
+                    };
+                    if since.is_none_or(|since| now.since(since) < self.setup.buffered_for) {
                         break;
                     }
                     let (place, store) = self.waits.with_store(number);
@@ -54,9 +60,10 @@ impl UserPlane {
                     if is_shaped {
                         place.queue.shed_shaped(store, &mut out);
                     } else {
-                        place.queue.shed_head(store, now, &mut out);
+                        place.queue.shed_oldest(store, now, is_parked, &mut out);
                     }
                     waiting[usize::from(plan.is_up)] -= 1;
+                    are_free[usize::from(plan.is_up)] = true;
                     *usage.dropped.of(plan.is_up) += 1;
                     self.faults.count(Cause::BufferedLong);
                 }
@@ -69,6 +76,12 @@ impl UserPlane {
             live.told_waiting = self.tell(event).then_some(now);
         }
         self.sessions[self.idle_hand] = Some(live);
+        let session = self.idle_hand as u32;
+        for (is_up, is_free) in [false, true].into_iter().zip(are_free) {
+            if is_free {
+                self.serve_or_wait(session, is_up, now, io);
+            }
+        }
     }
 
     /// That packets of a session wait did not reach session management.

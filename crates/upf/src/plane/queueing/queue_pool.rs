@@ -7,7 +7,7 @@ use crate::plane::setup::{HeldTo, PlaneSetup, Profile};
 use weir_aqm::{AnyAqm, Aqm, Parameters, Params};
 use weir_config::AqmConfig;
 use weir_dataplane::Frame;
-use weir_queue::{Counters, Pooled, Shaper, Sojourns, Store};
+use weir_queue::{Counters, Fifos, Pooled, Shaper, Sojourns, Store};
 use weir_steer::{Helm, Policy, PolicyError, SteeringLaw};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -17,6 +17,9 @@ const SWEEP_MAX: usize = 16;
 const FITS_WITHIN: u64 = 8;
 /// Room of a queue without a rate, which waits for the port alone.
 const UNSHAPED_ROOM: Bytes = Bytes::new(4 << 20);
+
+/// Most queues whose flows are told apart at once: few have packets that wait.
+pub const FLOW_SETS_MAX: u32 = 1024;
 
 /// A packet that waits.
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +38,16 @@ pub struct BufferedPacket {
     pub tos: u8,
     /// The meters that count it, as bits.
     pub meters: u16,
-    /// Bytes of the queue when it came, with its own.
+    /// Bytes that were to leave before it when it came, with its own; zero if it went before others.
     pub behind: u32,
     /// Whether it was to be in time; what is known to be late says nothing of others.
     pub is_timed: bool,
 }
 
 type Guide = Option<Helm<SteeringLaw>>;
+
+/// Memory for the packets of all queues.
+pub type PacketStore = Store<BufferedPacket, AnyAqm>;
 
 /// Whose a queue was, and what it had done.
 pub type Former = ((u32, u8), Counters);
@@ -94,6 +100,9 @@ fn room(rate: Rate, (time, least): (Duration, Bytes)) -> Bytes {
 struct Fresh {
     aqm: AnyAqm,
     guide: Guide,
+    /// Whether its algorithm looks at all flows of a user together.
+    is_told: bool,
+    fifos: Fifos,
     name: String,
     bound: Option<Duration>,
     /// Its set point, if that is to be the path's where a bottleneck is followed.
@@ -122,7 +131,17 @@ impl Fresh {
         let guide = profile.policy.as_ref().map(steer).transpose()?;
         let label = if guide.is_some() { format!("{name}, steered") } else { name.clone() };
         let label = if profile.follow { format!("vaqm ({label})") } else { label };
-        Ok(Fresh { aqm, guide, name: label, bound: profile.bound, fits: profile.fits() })
+        let (is_told, bound, fits) = (profile.is_told(), profile.bound, profile.fits());
+        let mut fresh = Fresh { aqm, guide, is_told, fifos: Fifos::One, name: label, bound, fits };
+        fresh.fifos = fresh.fifos_under(profile.policy.as_ref().map(|policy| policy.policy()).as_ref());
+        Ok(fresh)
+    }
+
+    /// Flows are told apart, unless the algorithm has to see them together or the policy has a virtual queue,
+    /// which stands for one FIFO.
+    fn fifos_under(&self, policy: Option<&Policy>) -> Fifos {
+        let is_one = self.is_told || policy.is_some_and(Policy::uses_virtual_queue);
+        if is_one { Fifos::One } else { Fifos::Many }
     }
 }
 
@@ -136,7 +155,7 @@ fn adopt(guide: &mut Guide, held: &HeldTo) -> Result<(), PolicyError> {
 /// All queues, and the memory of their packets.
 pub struct QueuePool {
     /// Memory for packets.
-    pub store: Store<BufferedPacket>,
+    pub store: PacketStore,
     places: Vec<Option<QueueSlot>>,
     free: Vec<u32>,
     hand: usize,
@@ -154,9 +173,13 @@ impl QueuePool {
     pub fn new(setup: &PlaneSetup, start: Time) -> Result<QueuePool, String> {
         let count = 1 + setup.profiles.len() + usize::from(setup.local_profile.is_some());
         let profiles = (0..count as u16).map(|number| setup.profile_number(number));
-        let fresh = profiles.map(|profile| Fresh::of(profile, start)).collect::<Result<_, _>>()?;
+        let fresh = profiles.map(|profile| Fresh::of(profile, start)).collect::<Result<Vec<_>, _>>()?;
+        let mut store = Store::with_shapers(setup.packets, setup.shapers(), setup.seed);
+        if let Some(apart) = fresh.iter().find(|fresh| !fresh.is_told) {
+            store = store.with_flows(setup.queues.min(FLOW_SETS_MAX) as usize, &apart.aqm);
+        }
         Ok(QueuePool {
-            store: Store::with_shapers(setup.packets, setup.shapers(), setup.seed),
+            store,
             places: (0..setup.queues).map(|_| None).collect(),
             free: (0..setup.queues).rev().collect(),
             hand: 0,
@@ -176,16 +199,32 @@ impl QueuePool {
 
     /// The same with the memory of packets.
     #[inline]
-    pub fn with_store(&mut self, at: u32) -> (&mut QueueSlot, &mut Store<BufferedPacket>) {
+    pub fn with_store(&mut self, at: u32) -> (&mut QueueSlot, &mut PacketStore) {
         let place = self.places[at as usize].as_mut().expect("whoever names a place owns it");
         (place, &mut self.store)
     }
 
-    /// A queue in use, and its first packet.
+    /// A queue in use, and the packet that is next of those that may go.
     #[inline]
-    pub fn head(&self, at: u32) -> Option<(&QueueSlot, Time, &BufferedPacket)> {
+    pub fn head(
+        &mut self,
+        at: u32,
+        may_go: impl Fn(&BufferedPacket) -> bool,
+    ) -> Option<(&QueueSlot, Time, &BufferedPacket)> {
         let place = self.places[at as usize].as_ref()?;
-        place.queue.head(&self.store).map(|(packet, held)| (place, packet.arrived, held))
+        place.queue.head(&mut self.store, may_go).map(|(packet, held)| (place, packet.arrived, held))
+    }
+
+    /// When the packet came that has waited longest of the first ones of a queue's FIFOs that are meant.
+    pub fn oldest(&self, at: u32, is_meant: impl Fn(&BufferedPacket) -> bool) -> Option<Time> {
+        let place = self.places[at as usize].as_ref()?;
+        place.queue.oldest(&self.store, is_meant).map(|(packet, _)| packet.arrived)
+    }
+
+    /// Bytes that a queue in use has sent, if packets wait in it.
+    pub fn served(&self, at: u32) -> Option<u64> {
+        let place = self.places[at as usize].as_ref()?;
+        (place.queue.packets_of_both()[0] > 0).then_some(place.served)
     }
 
     /// The first packet in the shaper beside a queue, and when it may leave that.
@@ -223,9 +262,11 @@ impl QueuePool {
                 (at, former.map(|place| (place.owner, *place.queue.counters())))
             }
         };
-        let Fresh { aqm, guide, bound, .. } = &self.fresh[usize::from(plan.profile)];
+        let Fresh { aqm, guide, fifos, bound, .. } = &self.fresh[usize::from(plan.profile)];
+        let mut queue = Pooled::new(aqm.clone(), guide.clone(), plan.rate, self.seed ^ u64::from(at));
+        queue.set_fifos(*fifos);
         self.places[at as usize] = Some(QueueSlot {
-            queue: Pooled::new(aqm.clone(), guide.clone(), plan.rate, self.seed ^ u64::from(at)),
+            queue,
             owner,
             active: now,
             sojourns: Sojourns::default(),
@@ -260,7 +301,7 @@ impl QueuePool {
         }
         place.fitted = wanted;
         let target = wanted.unwrap_or(usual);
-        place.queue.aim(target);
+        place.queue.aim(&mut self.store, target);
         if let (Some(bound), Some(most)) = (&mut place.bound, most) {
             let longer = target.as_nanos() as f64 / usual.as_nanos().max(1) as f64;
             bound.set_most(most.mul_f64(longer), plan.rate);
@@ -301,15 +342,19 @@ impl QueuePool {
         held.iter().filter_map(|held| held.policy.as_ref()).try_for_each(Policy::validate)?;
         for (fresh, held) in self.fresh.iter_mut().zip(held) {
             adopt(&mut fresh.guide, held)?;
+            if held.policy.is_some() {
+                fresh.fifos = fresh.fifos_under(held.policy.as_ref());
+            }
             if let (Some(to), Some(setpoint)) = (held.setpoint, fresh.aqm.setpoint()) {
                 setpoint.set(to);
             }
         }
         for place in self.places.iter_mut().flatten() {
-            let held = profile(place.owner).and_then(|number| held.get(usize::from(number)));
-            let Some(held) = held else { continue };
+            let Some(number) = profile(place.owner).map(usize::from) else { continue };
+            let (Some(held), Some(fresh)) = (held.get(number), self.fresh.get(number)) else { continue };
             adopt(place.queue.guide_mut(), held)?;
-            held.setpoint.into_iter().for_each(|to| place.queue.aim(to));
+            place.queue.set_fifos(fresh.fifos);
+            held.setpoint.into_iter().for_each(|to| place.queue.aim(&mut self.store, to));
         }
         Ok(())
     }
@@ -364,7 +409,8 @@ mod tests {
         let set = usual.target_max;
         let short = Policy { target_max: Duration::from_millis(3), ..usual.clone() };
         let profile = |(_, queue): (u32, u8)| Some(u16::from(queue));
-        pool.place(first).queue.aim(set);
+        let (place, store) = pool.with_store(first);
+        place.queue.aim(store, set);
         let to = |policy: &Policy| HeldTo { policy: Some(policy.clone()), setpoint: None };
         pool.hold_to(&[to(&short), to(&usual)], profile).unwrap();
         assert_eq!([most(&mut pool, first), most(&mut pool, other)], [short.target_max, set]);

@@ -71,6 +71,12 @@ struct Head<'a> {
     is_shaped: bool,
 }
 
+/// Whether a packet may go by its rule, which may have been another when it came.
+#[inline]
+fn may_go(live: &Live, held: &BufferedPacket) -> bool {
+    !matches!(live.program.acts[usize::from(held.act)].what, What::Buffer { .. })
+}
+
 /// The packet of a queue that may leave, or when it may; `None` if it waits for other rules.
 #[inline(always)]
 fn candidate(
@@ -81,7 +87,7 @@ fn candidate(
 ) -> Option<Result<Choice, Time>> {
     let Head { waiting, ready, held, is_shaped } = *head;
     let (plan, act) = (&live.program.queues[line], &live.program.acts[usize::from(held.act)]);
-    if matches!(act.what, What::Buffer { .. }) {
+    if !may_go(live, held) {
         return None;
     }
     let mut at = ready.max(waiting.asked);
@@ -245,7 +251,8 @@ impl UserPlane {
             if self.waits.has_shaped(place) {
                 self.shaped_candidate(live, (line, place), until).into_iter().for_each(&mut take);
             }
-            let Some((waiting, ready, held)) = self.waits.head(place) else { continue };
+            let head = self.waits.head(place, |held| may_go(live, held));
+            let Some((waiting, ready, held)) = head else { continue };
             let head = Head { waiting, ready, held, is_shaped: false };
             candidate(live, (line, place), until, &head).into_iter().for_each(&mut take);
         }
@@ -275,7 +282,7 @@ impl UserPlane {
         let departure = if choice.is_shaped {
             place.queue.take_shaped(store, at, &mut out)
         } else {
-            place.queue.dequeue(store, at, &mut out)
+            place.queue.dequeue(store, at, |held| may_go(live, held), &mut out)
         };
         *live.usage.dropped.of(is_up) += dropped;
         live.waiting[usize::from(is_up)] -= dropped as u32 + u32::from(departure.is_some());
@@ -289,7 +296,10 @@ impl UserPlane {
         place.served += len.get();
         place.asked = at;
         if choice.class == Class::Guaranteed {
-            let earned = place.guaranteed.departure(ready);
+            // One that went before others does not forfeit what these have earned.
+            let oldest =
+                place.queue.oldest(store, |held| may_go(live, held)).map(|(packet, _)| packet.arrived);
+            let earned = place.guaranteed.departure(oldest.map_or(ready, |oldest| oldest.min(ready)));
             place.guaranteed.sent(earned, len);
         }
         let plan = &live.program.queues[choice.line];
