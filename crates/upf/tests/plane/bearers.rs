@@ -268,7 +268,7 @@ fn a_gbr_flow_follows_its_own_bottleneck_beside_that_of_the_aggregate() {
 
 /// A flood in a GBR flow behind a radio that gives less than it guaranteed: what is guaranteed is sent in
 /// each second, and the other flow has its own rate. Behind one that gives more than the highest rate, that
-/// is what is sent. The first would hold without the least rate, too: the flood starves what is measured.
+/// is what is sent. Without the least rate 0.5 Mbit/s were, as the download beside the flood shows the radio.
 #[test]
 fn a_gbr_flow_is_never_shaped_below_what_is_guaranteed_nor_above_its_highest_rate() {
     for (radio, expected) in [(2, 4.0), (100, 10.0)] {
