@@ -36,7 +36,7 @@ pub fn ceiling(way: Way) -> f64 {
         Way::Down(Case::Rate) => (DEMANDED, 1465.0),
         Way::Up(Case::Learning) => (1150.0, 2350.0),
         Way::Down(Case::Learning) => (1250.0, 2820.0),
-        // Each flow waits in a FIFO of its own; in one for all they took 1800 and 3700.
+        // Each flow waits in a FIFO of its own; in one for all these were 1800, 3640 and 3780.
         Way::Up(Case::Waiting) => (2750.0, 5330.0),
         Way::Down(Case::Waiting) => (2750.0, 5460.0),
         Way::Plain => (DEMANDED, 1100.0),
