@@ -7,7 +7,7 @@
 use super::{Loan, Pooled, Store};
 use crate::management::Management;
 use crate::per_user::flows::{FLOWS, Set};
-use crate::pool::{Chain, Pool};
+use crate::pool::{Chain, Pool, Slot};
 use crate::settle::Decision;
 use crate::{Arrival, Departure, Fifos, Outbox};
 use weir_aqm::{Aqm, Cause, Guide, Moment, Packet, Sample, View};
@@ -143,6 +143,16 @@ fn whole<A, G>(management: &Management<A, G>, packets: u32) -> impl FnOnce() -> 
         let delay = if rate == Rate::ZERO { last_delay } else { rate.time_for(backlog) };
         View { backlog, packets, delay, rate }
     }
+}
+
+/// Takes the first packet out of a FIFO.
+fn pop<A: Clone, T: Copy>(set: &mut Set<A>, pool: &mut Pool<T>, fifo: usize) -> Option<Slot<T>> {
+    let line = set.line_mut(fifo);
+    let slot = *pool.pop(&mut line.fifo)?;
+    line.backlog -= slot.packet.len;
+    line.packets -= 1;
+    set.left(fifo, slot.packet.len);
+    Some(slot)
 }
 
 /// Runs the wakeup of a FIFO's algorithm if it is due.
@@ -290,12 +300,8 @@ impl<A: Aqm + Clone, G: Guide<A>> Pooled<A, G> {
         loop {
             let fifo = Self::choose(set, &store.pool, &may_go)?;
             wake(management, set, fifo, now);
-            let line = set.line_mut(fifo);
-            let slot = *store.pool.pop(&mut line.fifo)?;
+            let slot = pop(set, &mut store.pool, fifo)?;
             let (packet, sojourn) = (slot.packet, now.since(slot.packet.arrived));
-            line.backlog -= packet.len;
-            line.packets -= 1;
-            set.left(fifo, packet.len);
             store.free += 1;
             self.packets -= 1;
             management.backlog -= packet.len;
@@ -384,14 +390,11 @@ impl<A: Aqm + Clone, G: Guide<A>> Pooled<A, G> {
         let slot = match fifo {
             Some(fifo) => {
                 let set = store.sets.get(self.set)?;
+                let slot = pop(set, &mut store.pool, fifo)?;
                 let line = set.line_mut(fifo);
-                let slot = *store.pool.pop(&mut line.fifo)?;
-                line.backlog -= slot.packet.len;
-                line.packets -= 1;
                 if line.packets == 0 {
                     line.last_delay = Duration::ZERO;
                 }
-                set.left(fifo, slot.packet.len);
                 slot
             }
             None => *store.pool.pop(&mut self.chain)?,
@@ -404,10 +407,15 @@ impl<A: Aqm + Clone, G: Guide<A>> Pooled<A, G> {
         Some(fifo)
     }
 
+    /// The algorithm of the one FIFO, and those of flows.
+    fn aqms<'a, T>(&'a mut self, store: &'a mut Store<T, A>) -> impl Iterator<Item = &'a mut A> {
+        let of_flows = store.sets.get(self.set).into_iter().flat_map(Set::aqms);
+        std::iter::once(&mut self.management.aqm).chain(of_flows)
+    }
+
     /// Moves the set point of all algorithms, where they have one.
     pub fn aim<T>(&mut self, store: &mut Store<T, A>, to: Duration) {
-        let of_flows = store.sets.get(self.set).into_iter().flat_map(Set::aqms);
-        for aqm in std::iter::once(&mut self.management.aqm).chain(of_flows) {
+        for aqm in self.aqms(store) {
             if let Some(setpoint) = aqm.setpoint() {
                 setpoint.set(to);
             }
@@ -416,9 +424,7 @@ impl<A: Aqm + Clone, G: Guide<A>> Pooled<A, G> {
 
     /// Something was measured outside; all algorithms are told.
     pub fn sample<T>(&mut self, store: &mut Store<T, A>, now: Time, sample: Sample) {
-        let of_flows = store.sets.get(self.set).into_iter().flat_map(Set::aqms);
-        let all = std::iter::once(&mut self.management.aqm).chain(of_flows);
-        all.for_each(|aqm| aqm.on_sample(now, sample));
+        self.aqms(store).for_each(|aqm| aqm.on_sample(now, sample));
     }
 }
 
@@ -439,11 +445,7 @@ fn give_way<A: Aqm + Clone, G: Guide<A>, T: Copy>(
         return (freed, packets);
     }
     while freed < len {
-        let line = set.line_mut(longest);
-        let Some(&slot) = pool.pop(&mut line.fifo) else { break };
-        line.backlog -= slot.packet.len;
-        line.packets -= 1;
-        set.left(longest, slot.packet.len);
+        let Some(slot) = pop(set, pool, longest) else { break };
         freed += slot.packet.len;
         packets += 1;
         left -= 1;

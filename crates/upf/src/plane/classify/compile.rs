@@ -45,7 +45,7 @@ pub fn compile(session: &Session, setup: &PlaneSetup, before: &Layout) -> Result
     });
     let buffers = [&down, &up].map(|rules| {
         let act = |rule: &Rule| acts.get(usize::from(rule.act)).map(|act| &act.what);
-        rules.rules.iter().any(|rule| matches!(act(rule), Some(What::Buffer { .. })))
+        rules.rules.iter().any(|rule| act(rule).is_some_and(What::keeps))
     });
     let program = Program {
         seid: session.seid,

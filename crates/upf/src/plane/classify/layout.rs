@@ -83,6 +83,12 @@ pub enum What {
 }
 
 impl What {
+    /// Whether they wait for other rules.
+    #[inline]
+    pub fn keeps(&self) -> bool {
+        matches!(self, What::Buffer { .. })
+    }
+
     /// The tunnel that they go into.
     pub fn tunnel(&self) -> Option<&Encapsulation> {
         match self {

@@ -85,7 +85,7 @@ impl UserPlane {
         }
         let way = live.program.acts.get(usize::from(act)).ok_or((Cause::Rule, None))?;
         // What is kept waiting is not late.
-        let is_timed = !matches!(way.what, What::Buffer { .. });
+        let is_timed = !way.what.keeps();
         let (port, overhead) = match &way.what {
             What::Drop => return Err((Cause::Rule, None)),
             What::Buffer { tell } => {

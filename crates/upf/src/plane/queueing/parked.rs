@@ -37,8 +37,7 @@ impl UserPlane {
     pub(in crate::plane) fn look_at_parked(&mut self, now: Time, io: &mut impl Io) {
         let Some(mut live) = self.sessions[self.idle_hand].take() else { return };
         let Live { program, lines, waiting, usage, .. } = &mut *live;
-        let is_parked =
-            |held: &BufferedPacket| matches!(program.acts[usize::from(held.act)].what, What::Buffer { .. });
+        let is_parked = |held: &BufferedPacket| program.acts[usize::from(held.act)].what.keeps();
         // Others may have waited behind them.
         let mut are_free = [false; 2];
         for (plan, line) in program.queues.iter().zip(lines) {

@@ -427,6 +427,14 @@ mod tests {
         assert_eq!(most(&mut pool, first), short.target_max);
     }
 
+    #[test]
+    fn fifos_of_flows_take_eight_megabytes_however_many_queues_there_are() {
+        let mut setup = PlaneSetup::alone([192, 0, 2, 1].into(), [198, 51, 100, 1].into());
+        setup.queues = 100_000;
+        let bytes = QueuePool::new(&setup, Time::ZERO).unwrap().store.bytes_of_flows();
+        assert!((1..=8 << 20).contains(&bytes), "{bytes}");
+    }
+
     /// A set point that no policy moves is another one from then on, in queues that are there and to come.
     #[test]
     fn queues_in_use_and_those_to_come_have_another_set_point() {

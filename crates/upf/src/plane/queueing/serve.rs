@@ -74,7 +74,7 @@ struct Head<'a> {
 /// Whether a packet may go by its rule, which may have been another when it came.
 #[inline]
 fn may_go(live: &Live, held: &BufferedPacket) -> bool {
-    !matches!(live.program.acts[usize::from(held.act)].what, What::Buffer { .. })
+    !live.program.acts[usize::from(held.act)].what.keeps()
 }
 
 /// The packet of a queue that may leave, or when it may; `None` if it waits for other rules.
