@@ -41,7 +41,11 @@ fn the_first_attempt_that_is_not_disturbed_decides() {
         assert_eq!(decided(shares, 19.8), (Outcome::Held, attempts));
         let (outcome, number) = decided(shares, 19.79);
         let Outcome::Missed(text) = outcome else { panic!("{outcome:?}") };
-        assert!(number == attempts && text.contains("rate 19.790 (bounds 19.8..=20.2 MISSED)"), "{text}");
+        assert!(
+            number == attempts
+                && text.starts_with("missed: rate 19.790 (bounds 19.8..=20.2 MISSED); of all, "),
+            "{text}"
+        );
     }
     // What is no number is within no bounds.
     assert!(matches!(decided(&[0.0], f64::NAN).0, Outcome::Missed(_)));

@@ -84,7 +84,11 @@ pub fn decide(left: &Budget, mut attempt: impl FnMut() -> Attempt) -> Outcome {
         let text = format!("{:.1} % of the time taken away:{text}", 100.0 * taken);
         if taken <= tolerated {
             super::say(format!("judged, {text}"));
-            return if missed { Outcome::Missed(text) } else { Outcome::Held };
+            // What was missed comes first, as whoever prints the failure may cut a long one.
+            return match missed.as_str() {
+                "" => Outcome::Held,
+                missed => Outcome::Missed(format!("missed:{missed} of all, {text}")),
+            };
         }
         super::say(format!("undecided, {text}"));
         disturbed.push(text);
@@ -107,12 +111,13 @@ pub struct Attempt {
     taken: f64,
     tolerated: f64,
     text: String,
-    missed: bool,
+    /// Those lines of it that say what was missed.
+    missed: String,
 }
 
 impl Default for Attempt {
     fn default() -> Attempt {
-        Attempt { watch: None, taken: 0.0, tolerated: MOST_TAKEN, text: String::new(), missed: false }
+        Attempt { watch: None, taken: 0.0, tolerated: MOST_TAKEN, text: String::new(), missed: String::new() }
     }
 }
 
@@ -151,9 +156,12 @@ impl Attempt {
 
     /// The same of what is no number, or was judged elsewhere.
     pub fn holds(&mut self, measured: impl Display, expected: impl Display, holds: bool) {
-        self.missed |= !holds;
         let verdict = if holds { "" } else { " MISSED" };
-        self.text += &format!(" {measured} ({expected}{verdict});");
+        let line = format!(" {measured} ({expected}{verdict});");
+        if !holds {
+            self.missed += &line;
+        }
+        self.text += &line;
     }
 }
 
