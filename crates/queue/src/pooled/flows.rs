@@ -20,13 +20,9 @@ const NOBODY: u64 = u64::MAX;
 /// Most sets that are looked at for one that can be lent.
 const SWEEP_MAX: usize = 16;
 
-/// The FIFOs of a queue, whose they are, and whose packets are in them.
+/// The FIFOs of a queue, and whose they are.
 struct Lent<A> {
     owner: u64,
-    /// The flow that each FIFO is or was for.
-    tags: [Option<u32>; FLOWS],
-    /// Those in which packets of others are as well, as bits.
-    shared: u8,
     set: Set<A>,
 }
 
@@ -35,13 +31,6 @@ struct Lent<A> {
 pub(super) struct Sets<A> {
     all: Box<[Lent<A>]>,
     hand: usize,
-}
-
-impl<A> Lent<A> {
-    /// Nobody has it, or somebody else.
-    fn begin(&mut self, owner: u64) {
-        (self.owner, self.tags, self.shared) = (owner, [None; FLOWS], 0);
-    }
 }
 
 impl<A> Sets<A> {
@@ -71,14 +60,14 @@ impl<A> Sets<A> {
 
     /// A queue has no packets in its set and needs it no longer.
     pub fn give_back(&mut self, loan: Option<Loan>) {
-        self.lent(loan).into_iter().for_each(|lent| lent.begin(NOBODY));
+        self.lent(loan).into_iter().for_each(|lent| lent.owner = NOBODY);
     }
 }
 
 impl<A: Clone> Sets<A> {
     /// So many; all of their memory is allocated here.
     pub fn new(count: usize, aqm: &A) -> Sets<A> {
-        let fresh = |_| Lent { owner: NOBODY, tags: [None; FLOWS], shared: 0, set: Set::new(aqm) };
+        let fresh = |_| Lent { owner: NOBODY, set: Set::new(aqm) };
         Sets { all: (0..count).map(fresh).collect(), hand: 0 }
     }
 
@@ -91,33 +80,9 @@ impl<A: Clone> Sets<A> {
         let found = near().find(is_nobodys).or_else(|| near().find(is_empty));
         self.hand = found.map_or(hand + SWEEP_MAX, |at| at + 1) % count.max(1);
         let at = found?;
-        self.all[at].begin(number);
+        self.all[at].owner = number;
         self.all[at].set.lend(None);
         Some(Loan { at: at as u32, number })
-    }
-}
-
-impl<A: Clone> Lent<A> {
-    /// The FIFO of a flow: the one that it has, or an empty one, with a copy of `aqm`; where there is none it
-    /// shares one, and stays there while that has packets, of which some may be its own.
-    fn fifo_of(&mut self, flow: u32, aqm: &A) -> usize {
-        if let Some(own) = self.tags.iter().position(|tag| *tag == Some(flow)) {
-            return own;
-        }
-        let other = flow as usize % FLOWS;
-        let is_empty = |fifo: &usize| self.set.line(*fifo).packets == 0;
-        if self.shared >> other & 1 == 1 && !is_empty(&other) {
-            return other;
-        }
-        let unused = (0..FLOWS).find(|fifo| self.tags[*fifo].is_none());
-        let Some(free) = unused.or_else(|| (0..FLOWS).find(is_empty)) else {
-            self.shared |= 1 << other;
-            return other;
-        };
-        self.tags[free] = Some(flow);
-        self.shared &= !(1 << free);
-        self.set.line_mut(free).aqm = aqm.clone();
-        free
     }
 }
 
@@ -203,7 +168,7 @@ impl<A: Aqm + Clone, G: Guide<A>> Pooled<A, G> {
             self.set = sets.lend(*lent);
             *lent += u64::from(self.set.is_some());
         }
-        Some(sets.lent(self.set)?.fifo_of(flow, &self.management.aqm))
+        Some(sets.get(self.set)?.flow_of(flow, &self.management.aqm))
     }
 
     /// Bytes that leave before a packet of that length that comes into a FIFO now, if nothing else comes: at
@@ -635,10 +600,10 @@ mod tests {
         while goes(&mut store, &mut queue).is_some() {}
         let of_ninth: Vec<u32> = order.iter().filter(|item| item.0 == 8).map(|item| item.1).collect();
         assert_eq!((of_ninth, order.len(), lost.len()), (vec![0, 1], 13, 0));
-        // Another time it has one of its own.
+        // Another time it has one of its own: the second flow's, as the first one's is on a round still.
         put(&mut queue, &mut store, at(2), (8, 2), &mut lost);
         put(&mut queue, &mut store, at(2), (0, 4), &mut lost);
-        assert_eq!([8, 0].map(|flow| queue.fifo_of(&mut store, flow)), [Some(0), Some(1)]);
+        assert_eq!([8, 0].map(|flow| queue.fifo_of(&mut store, flow)), [Some(1), Some(0)]);
     }
 
     #[test]

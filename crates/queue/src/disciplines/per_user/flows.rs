@@ -23,6 +23,9 @@ pub(crate) struct Set<A> {
     owner: Option<u32>,
     /// Whose the FIFOs are or were.
     tags: [Option<u32>; FLOWS],
+    /// Of each FIFO, how many packets from the head on there are among which may be some of flows that found
+    /// none of their own.
+    shared: [u32; FLOWS],
     turns: [Turn; FLOWS],
     rounds: Rounds,
     lines: [Line<A>; FLOWS],
@@ -44,6 +47,7 @@ impl<A: Clone> Set<A> {
         Set {
             owner: None,
             tags: [None; FLOWS],
+            shared: [0; FLOWS],
             turns: [Turn::IDLE; FLOWS],
             rounds: Rounds::default(),
             lines: array::from_fn(|_| Line::new(aqm.clone())),
@@ -52,15 +56,30 @@ impl<A: Clone> Set<A> {
         }
     }
 
-    /// The FIFO of a flow: its own, or one that is free, with a copy of `aqm`; else it shares one.
+    /// The FIFO for the next packet of a flow: the one that it has, or an empty one, with a copy of `aqm`.
+    /// Where there is none it shares one, and stays there until the last packet has left that may be its own.
     pub fn flow_of(&mut self, hash: u32, aqm: &A) -> usize {
         if let Some(own) = self.tags.iter().position(|tag| *tag == Some(hash)) {
             return own;
         }
-        let Some(free) = self.turns.iter().position(Turn::is_idle) else { return hash as usize % FLOWS };
+        let other = hash as usize % FLOWS;
+        let free = if self.shared[other] > 0 { None } else { self.free() };
+        let Some(free) = free else {
+            self.shared[other] = self.turns[other].waiting + 1;
+            return other;
+        };
         self.tags[free] = Some(hash);
         self.lines[free].aqm = aqm.clone();
         free
+    }
+
+    /// A FIFO without packets: one that nobody had, else one that is idle. One that is still on a round comes
+    /// last, as its flow is likely to go on.
+    fn free(&self) -> Option<usize> {
+        let find = |is_free: &dyn Fn(usize) -> bool| (0..FLOWS).find(|flow| is_free(*flow));
+        find(&|flow| self.tags[flow].is_none())
+            .or_else(|| find(&|flow| self.turns[flow].is_idle()))
+            .or_else(|| find(&|flow| self.turns[flow].waiting == 0))
     }
 
     /// What belongs to a flow.
@@ -102,6 +121,8 @@ impl<A: Clone> Set<A> {
     pub fn left(&mut self, flow: usize, len: Bytes) {
         self.backlog -= len;
         self.turns[flow].waiting -= 1;
+        // No more than there are: what was to share it may have been refused.
+        self.shared[flow] = self.shared[flow].saturating_sub(1).min(self.turns[flow].waiting);
     }
 
     /// A flow sent a packet.
@@ -130,7 +151,7 @@ impl<A: Clone> Set<A> {
         assert_eq!(self.backlog, Bytes::ZERO, "only who has no packets gives a set back");
         self.owner = owner;
         (self.tags, self.turns, self.rounds) = ([None; FLOWS], [Turn::IDLE; FLOWS], Rounds::default());
-        self.active = 0;
+        (self.active, self.shared) = (0, [0; FLOWS]);
     }
 }
 

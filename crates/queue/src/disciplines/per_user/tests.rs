@@ -1,3 +1,4 @@
+use super::flows::Set;
 use super::*;
 use crate::shaped::tests::Odd;
 use weir_aqm::Ecn;
@@ -337,6 +338,53 @@ fn flows_of_a_user_who_is_held_do_not_wait_for_each_other() {
     let shares = leaves(&mut q, 9, 40);
     assert!(shares.iter().filter(|flow| **flow == 30).count().abs_diff(20) <= 1, "{shares:?}");
     assert!(leaves(&mut q, 49, 200).len() > 50 && q.packets() == 0);
+}
+
+#[test]
+fn a_flow_beyond_those_told_apart_is_not_reordered_when_a_fifo_becomes_free() {
+    let mut q = held(8);
+    let put = |q: &mut PerUser<codel::CoDel, u32>, now: Time, flow: u32, item: u32| {
+        let mut none = |_: &Packet, item: u32, _| panic!("{item} is lost");
+        q.enqueue(now, of_flow(1, flow), item, &mut none);
+    };
+    (0..4).for_each(|number| put(&mut q, at(0), 0, number));
+    // The ninth flow finds no FIFO and shares that of the first.
+    (1..8).for_each(|flow| put(&mut q, at(0), flow, 10 * flow));
+    put(&mut q, at(0), 8, 80);
+    let mut order = Vec::new();
+    let mut second = 81;
+    for ms in 1..100 {
+        while let Some(gone) = q.dequeue(at(ms), &mut |_: &Packet, _, _| {}) {
+            order.push(gone.item);
+        }
+        // The FIFO of the second flow is empty then.
+        if second == 81 && order.contains(&10) {
+            put(&mut q, at(ms), 8, second);
+            second += 1;
+        }
+    }
+    let of_ninth: Vec<u32> = order.iter().copied().filter(|item| *item >= 80).collect();
+    assert_eq!((of_ninth, order.len()), (vec![80, 81], 13), "{order:?}");
+}
+
+#[test]
+fn a_flow_that_shared_a_fifo_has_one_of_its_own_when_its_packets_have_left() {
+    let aqm = codel::CoDel::new(&codel::Params::default(), Time::ZERO);
+    let (mut set, len) = (Set::new(&aqm), Bytes::new(1500));
+    let come = |set: &mut Set<codel::CoDel>, flow: u32| {
+        let fifo = set.flow_of(flow, &aqm);
+        set.stored(fifo, len, 1538);
+        fifo
+    };
+    let fifos: Vec<usize> = [0, 0, 1, 2, 3, 4, 5, 6, 7, 8].map(|flow| come(&mut set, flow)).into();
+    assert_eq!(fifos, [0, 0, 1, 2, 3, 4, 5, 6, 7, 0], "the ninth flow finds none");
+    set.left(1, len);
+    set.left(0, len);
+    assert_eq!(come(&mut set, 8), 0, "its first packet is there still");
+    // What the ninth has are the second and the third of four.
+    assert_eq!(come(&mut set, 0), 0);
+    (0..3).for_each(|_| set.left(0, len));
+    assert_eq!([come(&mut set, 8), come(&mut set, 0)], [1, 0]);
 }
 
 #[test]
