@@ -22,19 +22,23 @@ fn steering_holds_its_claims_with_real_tcp() {
     judged(figure_5);
 }
 
+/// How often each point is run where one run misses a claim: a run of seconds may do so by chance, as flows
+/// that began alike may or may not lose at the same time. The means of so many are judged then.
+const RUNS_AGAIN: &str = "2";
+/// Time that is taken away stands still for the links.
+const TOLERATED: f64 = 0.03;
+
 fn figure_5(attempt: &mut Attempt) {
-    // Time that is taken away stands still for the links.
-    attempt.tolerates(0.03);
-    let arguments = "--json reproduce steering --figure 5 --arm lab --quick --out";
-    let out = concat!(env!("CARGO_MANIFEST_DIR"), "/../../out/test");
-    let output = weir().args(arguments.split(' ')).arg(out).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    // 1 is a claim that was missed.
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
-    for run in result["runs"].as_array().unwrap() {
-        attempt.stalled(run["host"]["stalled_share"].as_f64().unwrap());
+    attempt.tolerates(TOLERATED);
+    let mut result = reproduce(&[]);
+    // What the machine missed is not judged, whatever the next runs are like.
+    let was_there = stalls(&result).all(|share| share <= TOLERATED);
+    if was_there && missed(&result).next().is_some() {
+        let texts: Vec<&str> = missed(&result).map(|claim| claim["text"].as_str().unwrap()).collect();
+        skipping::say(format!("a second run of each point, as the first missed: {}", texts.join("; ")));
+        result = reproduce(&["--runs", RUNS_AGAIN, "--resume"]);
     }
+    stalls(&result).for_each(|share| attempt.stalled(share));
     let claims = result["claims"].as_array().unwrap();
     // What a short run cannot decide is the smaller part: delays and shares of runs that are shorter than
     // their convergence. What is missed by more than that fails below.
@@ -45,7 +49,31 @@ fn figure_5(attempt: &mut Attempt) {
         attempt.holds(
             format_args!("{} {}: {}", text("id"), text("text"), text("measured")),
             text("expected"),
-            claim["held"] == true || claim["undecided"] == true,
+            !is_missed(claim),
         );
     }
+}
+
+/// Runs the short form, and returns its result.
+fn reproduce(more: &[&str]) -> Value {
+    let arguments = "--json reproduce steering --figure 5 --arm lab --quick --out";
+    let out = concat!(env!("CARGO_MANIFEST_DIR"), "/../../out/test");
+    let output = weir().args(arguments.split(' ')).arg(out).args(more).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    // 1 is a claim that was missed.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"))
+}
+
+/// The share of each run in which its packet loop stood still.
+fn stalls(result: &Value) -> impl Iterator<Item = f64> {
+    result["runs"].as_array().unwrap().iter().map(|run| run["host"]["stalled_share"].as_f64().unwrap())
+}
+
+fn missed(result: &Value) -> impl Iterator<Item = &Value> {
+    result["claims"].as_array().unwrap().iter().filter(|claim| is_missed(claim))
+}
+
+fn is_missed(claim: &Value) -> bool {
+    claim["held"] != true && claim["undecided"] != true
 }
