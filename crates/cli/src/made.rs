@@ -46,10 +46,13 @@ fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{:02}", days + 1)
 }
 
+/// The commit of a program that was not told at its build and of which git tells none.
+pub const UNKNOWN: &str = "unknown";
+
 /// The commit that the program was built from, if the build was told (`WEIR_COMMIT`); otherwise that of the
 /// tree in which the program lies, with a mark if files in it were changed.
 fn commit() -> String {
-    if let Some(told) = option_env!("WEIR_COMMIT") {
+    if let Some(told) = option_env!("WEIR_COMMIT").filter(|told| !told.is_empty()) {
         return told.to_string();
     }
     let program = std::env::current_exe().unwrap_or_default();
@@ -61,7 +64,7 @@ fn commit() -> String {
         .output();
     match git {
         Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().to_string(),
-        _ => "unknown".to_string(),
+        _ => UNKNOWN.to_string(),
     }
 }
 

@@ -1,11 +1,15 @@
 //! One page of results that reproductions left: each with its date, commit, machine and number of runs, and
 //! whether the code that it depends on has changed since.
 
+mod kept;
+
 use crate::choice::{Arm, Choice, by_name};
 use crate::host::{Error, Made};
 use crate::said::{Said, Unjudged};
 use crate::{asqm, avq, steering, vaqm};
-use serde_json::{Value, json};
+use kept::{KEPT, Runs};
+pub use kept::{Kept, keep};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -101,6 +105,7 @@ struct Outcome {
     command: String,
     made: Made,
     value: Value,
+    runs: Runs,
     claims: Vec<Claim>,
     /// The same claims, judged on the runs of another simulator.
     elsewhere: Vec<Claim>,
@@ -171,13 +176,21 @@ const SIMULATED: [&str; 11] = [
 ];
 /// What results of real TCP depend on besides.
 const LIVE: [&str; 3] = ["crates/bpf", "crates/dataplane", "crates/lab"];
-/// Testbeds of the lab that only results of these papers depend on; the cell's senders are made as those of
-/// the access network.
-const TESTBEDS: [(&str, &[&str]); 2] = [("access", &["asqm", "vaqm"]), ("cell", &["vaqm"])];
-/// What those behind the user-plane function depend on besides, and what in the crates of all others only
-/// they depend on.
+/// What those behind the user-plane function depend on besides.
 const USER_PLANE: &str = "crates/upf";
-const ONLY_USER_PLANE: &str = "crates/queue/src/pooled";
+/// A part of these crates, and which results depend on it, by paper and arm.
+type Part = (&'static str, fn(&str, &str) -> bool);
+/// What in the crates of all only some results depend on.
+const PARTS: [Part; 4] = [
+    // Queues of the user plane.
+    ("crates/queue/src/pooled", |_, arm| arm == "upf"),
+    // Queues of users, which vAQM's phones have in the lab, and sets of flows, which the user plane has, too.
+    (PER_USER, |paper, arm| paper == "vaqm" && arm != "sim"),
+    // Testbeds of the lab; the cell's senders are made as those of the access network.
+    ("crates/lab/src/access", |paper, _| ["asqm", "vaqm"].contains(&paper)),
+    ("crates/lab/src/cell", |paper, _| paper == "vaqm"),
+];
+const PER_USER: &str = "crates/queue/src/disciplines/per_user";
 /// The experiments, their scenarios, and recorded rates of radio links.
 const EXPERIMENTS: &str = "crates/reproduce";
 const SCENARIOS: &str = "data/scenarios";
@@ -245,11 +258,9 @@ impl Code {
         let live = if arm == "sim" { &[][..] } else { &LIVE[..] };
         let plane = (arm == "upf").then_some(USER_PLANE);
         let whole = || SIMULATED.iter().chain(live).copied().chain(plane);
-        let foreign = TESTBEDS.iter().filter(|(_, papers)| !papers.contains(&paper));
-        let foreign = foreign.map(|(name, _)| format!("crates/lab/src/{name}"));
-        let foreign = foreign.chain((arm != "upf").then(|| ONLY_USER_PLANE.to_string()));
+        let foreign = PARTS.iter().filter(|(_, is_needed)| !is_needed(paper, arm));
         let foreign = foreign
-            .flat_map(|module| [".rs", "/**"].map(|rest| format!(":(top,exclude,glob){module}{rest}")));
+            .flat_map(|(module, _)| [".rs", "/**"].map(|rest| format!(":(top,exclude,glob){module}{rest}")));
         let making: Vec<String> = whole().map(|folder| format!(":(top){folder}")).chain(foreign).collect();
         let mut names = BTreeSet::new();
         for made in commits(commit, value) {
@@ -348,6 +359,15 @@ fn git(tree: &Path, arguments: impl IntoIterator<Item = String>) -> Option<Strin
 /// If a folder cannot be read, has no results, or one of them is damaged or does not say when it was made.
 pub fn page(root: &Path, repeated: Option<&Path>, tree: &Path) -> Result<String, Error> {
     let mut outcomes = read_all(root, tree)?;
+    if repeated.is_some()
+        && let Some(kept) = outcomes.iter().find(|outcome| outcome.value.get(KEPT).is_some())
+    {
+        let remedy = "leave out --repeated, or name the folder that --out named when it was made";
+        return Err(Error::input(format!(
+            "{}: what was kept of it has no runs to compare: {remedy}",
+            kept.folder
+        )));
+    }
     let repeated = repeated.map(|folder| read_all(folder, tree)).transpose()?.unwrap_or_default();
     for outcome in outcomes.iter_mut().filter(|outcome| matches!(outcome.code, Code::Changed(..))) {
         let current = repeated.iter().filter(|other| other.code == Code::Unchanged);
@@ -369,25 +389,28 @@ fn read_all(root: &Path, tree: &Path) -> Result<Vec<Outcome>, Error> {
     let outcomes = found.iter().map(|file| read(root, file, tree)).collect::<Result<Vec<_>, Error>>()?;
     let outcomes: Vec<Outcome> = outcomes.into_iter().flatten().collect();
     if outcomes.is_empty() {
-        let remedy = "make some with `weir reproduce PAPER`, or name the folder that --out named";
-        return Err(Error::input(format!(
-            "no results of `weir reproduce` below {}: {remedy}",
-            root.display()
-        )));
+        return Err(none_below(root));
     }
     Ok(outcomes)
 }
 
+fn none_below(root: &Path) -> Error {
+    let remedy = "make some with `weir reproduce PAPER`, or name the folder that --out named";
+    Error::input(format!("no results of `weir reproduce` below {}: {remedy}", root.display()))
+}
+
+/// The file of a reproduction's result, and of that of a single run.
+const RESULT: &str = "result.json";
+
 const HEAD: &str = "# Results of reproductions
 
-This page is made by `weir reproduce summary FOLDER --into docs/results.md` from the files that `weir reproduce` wrote; \
-nothing in it is written by hand. Each section says which command made it, when, with which commit, on which machine and with how many \
+This page is made by `weir reproduce summary` from what `weir reproduce` wrote; nothing in it is written by hand. Each section says which command made it, when, with which commit, on which machine and with how many \
 runs. \"Paper\" is what the paper says, \"bound\" what was judged by, \"basis\" where that bound comes from. What is run, and what was found: [reproduction.md](reproduction.md). Measurements that are no reproduction: \
 [measurements.md](measurements.md).
 
 ";
 
-/// The files called `result.json` of reproductions below a folder. Folders of single runs have one too.
+/// The files of results below a folder. Folders of single runs have one too.
 fn find(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Error> {
     let remedy = "Remedy: `weir reproduce PAPER` first, or name the folder that it wrote to";
     let failed = |e: std::io::Error| Error::input(format!("{}: {e}. {remedy}", folder.display()));
@@ -395,38 +418,57 @@ fn find(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Error> {
         let path = entry.map_err(failed)?.path();
         if path.is_dir() {
             find(&path, found)?;
-        } else if path.file_name().is_some_and(|name| name == "result.json") {
+        } else if path.file_name().is_some_and(|name| name == RESULT) {
             found.push(path);
         }
     }
     Ok(())
 }
 
-/// A result; nothing where the file is that of a single run.
-fn read(root: &Path, file: &Path, tree: &Path) -> Result<Option<Outcome>, Error> {
-    let damaged = |what: &dyn std::fmt::Display| {
-        Error::input(format!("{}: {what}; make it again with `weir reproduce`", file.display()))
-    };
-    let text = std::fs::read_to_string(file).map_err(|e| damaged(&e))?;
-    let value: Value = serde_json::from_str(&text).map_err(|e| damaged(&e))?;
+/// A file of results cannot be used.
+fn damaged(file: &Path, what: &dyn std::fmt::Display) -> Error {
+    Error::input(format!("{}: {what}; make it again with `weir reproduce`", file.display()))
+}
+
+/// What a file of results says.
+struct Written {
+    value: Value,
+    made: Made,
+    runs: Runs,
+    claims: Vec<Claim>,
+    /// The same claims, judged on the runs of another simulator.
+    elsewhere: Vec<Claim>,
+}
+
+/// Reads a file of results; nothing where it is that of a single run.
+fn written(file: &Path) -> Result<Option<Written>, Error> {
+    let text = std::fs::read_to_string(file).map_err(|e| damaged(file, &e))?;
+    let value: Value = serde_json::from_str(&text).map_err(|e| damaged(file, &e))?;
     if !value["paper"].is_string() {
         return Ok(None);
     }
     let made = value.get("made").cloned().unwrap_or_default();
-    let made: Made = serde_json::from_value(made)
-        .map_err(|_| damaged(&"it does not say when and with what it was made (`made`)"))?;
+    let made = serde_json::from_value(made)
+        .map_err(|_| damaged(file, &"it does not say when and with what it was made (`made`)"))?;
     let claims = |value: &Value| -> Result<Vec<Claim>, Error> {
         let claims = value.get("claims").cloned().unwrap_or_else(|| Value::Array(Vec::new()));
-        serde_json::from_value(claims).map_err(|e| damaged(&e))
+        serde_json::from_value(claims).map_err(|e| damaged(file, &e))
     };
-    let (mut claims, elsewhere) = (claims(&value)?, claims(&value["witness"])?);
+    let (claims, elsewhere) = (claims(&value)?, claims(&value["witness"])?);
+    let runs = Runs::of(&value).map_err(|e| damaged(file, &e))?;
+    Ok(Some(Written { value, made, runs, claims, elsewhere }))
+}
+
+/// A result; nothing where the file is that of a single run.
+fn read(root: &Path, file: &Path, tree: &Path) -> Result<Option<Outcome>, Error> {
+    let Some(Written { value, made, runs, mut claims, elsewhere }) = written(file)? else { return Ok(None) };
     Paper::of(&value).iter().for_each(|paper| paper.retell(&mut claims));
     let folder = file.parent().and_then(|f| f.strip_prefix(root).ok()).unwrap_or(Path::new(""));
     let title = value["title"].as_str().unwrap_or("Results").to_string();
     let folder = folder.display().to_string();
     let code = Code::of(tree, &made.commit, &value);
-    let command = command(&value);
-    Ok(Some(Outcome { command, folder, title, made, value, claims, elsewhere, code, again: None }))
+    let command = command(&value, &runs);
+    Ok(Some(Outcome { command, folder, title, made, value, runs, claims, elsewhere, code, again: None }))
 }
 
 /// The arm that made results.
@@ -435,10 +477,10 @@ fn arm(value: &Value) -> &str {
 }
 
 /// The command that makes such results.
-fn command(value: &Value) -> String {
-    let mut command = command_at(value, only_rate(value));
+fn command(value: &Value, runs: &Runs) -> String {
+    let mut command = command_at(value, runs.only_rate());
     // What is judged may be repeated as often as one likes.
-    if let Some(runs) = runs_of_each_case(value).filter(|_| value["totals"].is_object()) {
+    if let Some(runs) = runs.of_each_case.filter(|_| value["totals"].is_object()) {
         let option = if value["paper"] == "steering" && arm(value) == "lab" { "runs" } else { "seeds" };
         command += &format!(" --{option} {runs}");
     }
@@ -470,13 +512,6 @@ fn command_at(value: &Value, rate: Option<Rate>) -> String {
         command += &format!(" --{flag}");
     }
     command
-}
-
-/// The rate of all figures, where they have one. What is told without a figure is of links of its own.
-fn only_rate(value: &Value) -> Option<Rate> {
-    let mut rates = value["runs"].as_array()?.iter().filter(|run| run["figure"] != "text");
-    let first = rates.next()?["rate_bps"].as_f64()?;
-    rates.all(|run| run["rate_bps"] == first).then(|| Rate::from_bps_f64(first))
 }
 
 /// What tells cases apart, in all papers.
@@ -512,12 +547,6 @@ fn counts_of_runs(value: &Value) -> BTreeMap<usize, usize> {
         *counts.entry(numbers.len()).or_default() += 1;
     }
     counts
-}
-
-/// How many runs each case has, if all have as many.
-fn runs_of_each_case(value: &Value) -> Option<usize> {
-    let counts = counts_of_runs(value);
-    if counts.len() == 1 { counts.into_keys().next() } else { None }
 }
 
 /// How many runs the cases have, in words.
@@ -676,7 +705,7 @@ fn row(cells: impl IntoIterator<Item = String>, out: &mut String) {
 /// What results are of, so that no two headings are alike: their title, and what it does not say of arm,
 /// form, rate and conditions.
 fn heading(outcome: &Outcome) -> String {
-    let Outcome { title, value, .. } = outcome;
+    let Outcome { title, value, runs, .. } = outcome;
     let arm = match arm(value) {
         "sim" => "simulated",
         "upf" => "real TCP behind the user-plane function",
@@ -684,20 +713,19 @@ fn heading(outcome: &Outcome) -> String {
     };
     let arm = (!title.contains(arm)).then(|| arm.to_string());
     let short = (value["quick"] == true && !title.contains("short form")).then(|| "short form".to_string());
-    let rate = only_rate(value).map(|rate| format!("at {rate}"));
+    let rate = runs.only_rate().map(|rate| format!("at {rate}"));
     let unsaid = conditions(value).into_iter().filter(|told| !title.contains(told.as_str()));
     let told = [Some(title.clone()), arm, short, rate].into_iter().flatten().chain(unsaid);
     told.collect::<Vec<_>>().join(", ")
 }
 
 fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
-    let Outcome { made, value, claims, command, folder, code, again, .. } = outcome;
-    let runs = repetitions(value);
+    let Outcome { made, value, runs, claims, command, folder, code, again, .. } = outcome;
     let _ = writeln!(out, "## {}\n", heading(outcome));
     let _ = writeln!(
         out,
-        "`{command}` ({folder}): {}, commit {}, version {}; {}; {runs}.\n",
-        made.date, made.commit, made.version, made.machine
+        "`{command}` ({folder}): {}, commit {}, version {}; {}; {}.\n",
+        made.date, made.commit, made.version, made.machine, runs.repetitions
     );
     let then = match commits(&made.commit, value).len() {
         1 => "that commit",
@@ -719,7 +747,9 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
     for table in value["tables"].as_array().into_iter().flatten() {
         rows(table, out);
     }
-    spreads(value, out);
+    if runs.spreads.is_object() {
+        rows(&runs.spreads, out);
+    }
     if !claims.is_empty() {
         let [of_paper, beside]: [Vec<&Claim>; 2] =
             [false, true].map(|beside| claims.iter().filter(|c| (c.id == WITNESS) == beside).collect());
@@ -763,36 +793,6 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
     }
 }
 
-/// Least and most of the runs of each case of a figure, where they tell of a link: a mean hides a run that
-/// misses what is asked.
-fn spreads(value: &Value, out: &mut String) {
-    let is_shown = |run: &Value| run["figure"].is_string() && run["link"].is_object();
-    let cases = cases(value).into_iter().filter(|runs| runs.len() > 1 && is_shown(runs[0]));
-    let told = cases.map(|runs| {
-        let between = |of: &dyn Fn(&Value) -> &Value, unit: f64| {
-            let values = || runs.iter().filter_map(|run| of(&run["link"]).as_f64());
-            let [least, most] = [values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max)];
-            format!("{:.2} to {:.2}", least * unit, most * unit)
-        };
-        let text = |key: &str| runs[0][key].as_str().unwrap_or_default();
-        let cells = [
-            format!("{}, {}", text("figure"), text("series")),
-            Rate::from_bps_f64(runs[0]["rate_bps"].as_f64().unwrap_or(0.0)).to_string(),
-            runs[0]["flows"].to_string(),
-            runs.len().to_string(),
-            between(&|link| &link["utilization"], 100.0),
-            between(&|link| &link["delay_ms"]["mean"], 1.0),
-            between(&|link| &link["delay_ms"]["p95"], 1.0),
-        ];
-        json!(cells)
-    });
-    let told: Vec<Value> = told.collect();
-    if !told.is_empty() {
-        let header = ["figure, queue", "rate", "flows", "runs", "util %", "mean ms", "95 % ms"];
-        rows(&json!({ "title": "Least and most of the runs", "header": header, "rows": told }), out);
-    }
-}
-
 /// The claims of the same paper that other results judge and these, which are not limited to a part of it,
 /// do not.
 fn judged_elsewhere<'a>(outcome: &Outcome, all: &'a [Outcome]) -> BTreeSet<&'a str> {
@@ -820,6 +820,7 @@ fn rows(table: &Value, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("weir-summary-{}-{name}", std::process::id()));
@@ -870,19 +871,36 @@ mod tests {
         }
         assert!(!page.contains("of before"), "{page}");
         // The rate is told where all figures have the same.
+        let told = |value: &Value| command(value, &Runs::of(value).unwrap());
         let of = |rates: [f64; 2]| {
             let figures = rates.map(|rate| json!({ "figure": "5", "rate_bps": rate }));
             let runs = [&figures[..], &[json!({ "figure": "text", "rate_bps": 1e8 })]].concat();
-            command(&json!({ "paper": "steering", "figure": "all", "arm": "sim", "runs": runs }))
+            told(&json!({ "paper": "steering", "figure": "all", "arm": "sim", "runs": runs }))
         };
         assert_eq!(of([1e9, 1e9]), "weir reproduce steering --figure all --arm sim --rate 1Gbit/s");
         assert_eq!(of([1e9, 1e10]), "weir reproduce steering --figure all --arm sim");
         let runs: Vec<Value> = (0..3).map(|run| json!({ "series": "AVQ", "seed": run })).collect();
         let mut repeated = json!({ "paper": "avq", "arm": "sim", "experiment": "all", "runs": runs, "totals": {}, "witness": {} });
-        assert_eq!(command(&repeated), "weir reproduce avq --experiment all --seeds 3 --witness ns2");
+        assert_eq!(told(&repeated), "weir reproduce avq --experiment all --seeds 3 --witness ns2");
         repeated["paper"] = json!("steering");
         repeated["arm"] = json!("lab");
-        assert!(command(&repeated).contains(" --arm lab --runs 3"), "{}", command(&repeated));
+        assert!(told(&repeated).contains(" --arm lab --runs 3"), "{}", told(&repeated));
+        // Without its runs it gives the same page, also when it is kept again.
+        let kept = folder.join("kept");
+        let kept_page = |from: &Path| {
+            assert_eq!(keep(from, &kept).unwrap().results, 1);
+            super::page(&kept, None, &folder).expect("a page")
+        };
+        assert_eq!(kept_page(&folder.join("avq")), page);
+        assert_eq!(kept_page(&kept), page);
+        let text = std::fs::read_to_string(kept.join("avq/result.json")).unwrap();
+        assert!(!text.contains("\"runs\""), "{text}");
+        std::fs::write(kept.join("avq/result.json"), text.replace("\"repetitions\"", "\"other\"")).unwrap();
+        let Err(Error::Input(told)) = super::page(&kept, None, &folder) else {
+            panic!("it does not say how many runs there were")
+        };
+        assert!(told.contains("result.json: missing field `repetitions`"), "{told}");
+        std::fs::remove_dir_all(&kept).unwrap();
         // A run of its own beside them is no reproduction.
         std::fs::create_dir_all(folder.join("run")).unwrap();
         std::fs::write(folder.join("run/result.json"), "{}").unwrap();
@@ -971,6 +989,29 @@ mod tests {
     }
 
     #[test]
+    fn no_paper_but_vaqm_has_queues_of_users() {
+        let sources =
+            ["crates/reproduce/src", "crates/lab/src", SCENARIOS].map(|folder| format!(":(top){folder}"));
+        let find = ["grep", "-lE", r#"(discipline.{0,6}|QueueConfig::new\()"user|EACH_USER"#, "--"]
+            .map(String::from)
+            .into_iter();
+        let own = ":(top,exclude)crates/reproduce/src/summary.rs".to_string();
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let found = git(here, find.chain(sources).chain([own])).unwrap_or_default();
+        let names: Vec<&str> = found.lines().filter_map(|file| file.rsplit('/').next()).collect();
+        let (scenarios, code): (Vec<&str>, Vec<&str>) =
+            names.iter().partition(|name| name.ends_with(".toml"));
+        // Empty where there is no git.
+        assert!(code.is_empty() && scenarios.is_empty() || code == ["lab.rs"], "{found}");
+        assert!(found.is_empty() || found.contains("src/vaqm/lab.rs"), "{found}");
+        for name in scenarios {
+            let named =
+                ["grep", "-l", &format!("scenario_file!(\"{name}\")"), "--", ":(top)crates/reproduce/src"];
+            assert_eq!(git(here, named.map(String::from)).unwrap_or_default(), "", "{name}");
+        }
+    }
+
+    #[test]
     fn what_only_other_papers_run_makes_results_no_older() {
         let tree = Tree::new("papers");
         tree.write("crates/reproduce/src/runs.rs", "shared");
@@ -982,6 +1023,7 @@ mod tests {
         tree.write("crates/upf/src/a.rs", "old");
         tree.write("crates/queue/src/a.rs", "struct A {\n    a: u32,\n}\n");
         tree.write("crates/queue/src/pooled/flows.rs", "old");
+        tree.write(&format!("{PER_USER}/flows.rs"), "old");
         let first = tree.commit();
         let since = |arm: &str| Code::of(&tree.0, &first, &json!({ "paper": "vaqm", "arm": arm }));
         for other in [
@@ -1007,10 +1049,12 @@ mod tests {
         tree.write("crates/queue/src/pooled/flows.rs", "new");
         // What only arms with real TCP have, and testbeds, of which other papers depend on none.
         tree.write("crates/lab/src/access/wires.rs", "new");
+        tree.write(&format!("{PER_USER}/flows.rs"), "new");
         tree.commit();
-        assert_eq!(since("lab"), Code::Changed(2, vec!["crates/lab", "crates/reproduce"]));
+        assert_eq!(since("lab"), Code::Changed(3, vec!["crates/queue", "crates/lab", "crates/reproduce"]));
         let folders = vec!["crates/queue", "crates/lab", "crates/upf", "crates/reproduce"];
-        assert_eq!(since("upf"), Code::Changed(4, folders));
+        assert_eq!(since("upf"), Code::Changed(5, folders));
+        assert_eq!(since("sim"), Code::Unchanged);
         let of = |paper: &str| Code::of(&tree.0, &second, &json!({ "paper": paper, "arm": "lab" }));
         assert_eq!(["asqm", "avq"].map(of), [Code::Changed(1, vec!["crates/lab"]), Code::Unchanged]);
         tree.write("data/scenarios/a.toml", "new");
@@ -1034,8 +1078,9 @@ mod tests {
             Outcome {
                 folder: String::new(),
                 title: String::new(),
-                command: command(&value),
+                command: String::new(),
                 made: Made::default(),
+                runs: Runs::of(&value).unwrap(),
                 value,
                 // Of two flows and of nine.
                 claims: claims.iter().map(|(text, held)| claim(text, *held)).collect(),
@@ -1066,8 +1111,9 @@ mod tests {
             Outcome {
                 folder: String::new(),
                 title: "ASQM".into(),
-                command: command(&value),
+                command: String::new(),
                 made: Made::default(),
+                runs: Runs::of(&value).unwrap(),
                 value,
                 claims: ids.iter().map(claim).collect(),
                 elsewhere: ids.iter().take(1).map(claim).collect(),
@@ -1115,15 +1161,10 @@ mod tests {
             let link = json!({ "utilization": used, "delay_ms": { "mean": 2.0, "p95": 4.0 } });
             json!({ "figure": "5", "series": "GSP", "flows": 2, "rate_bps": 1e9, "seed": seed, "link": link })
         };
-        let mut page = String::new();
-        spreads(&json!({ "runs": [run(0, 0.984), run(1, 0.9997), run(2, 0.99)] }), &mut page);
-        assert!(
-            page.ends_with("| 5, GSP | 1Gbit/s | 2 | 3 | 98.40 to 99.97 | 2.00 to 2.00 | 4.00 to 4.00 |\n\n"),
-            "{page}"
-        );
-        let mut page = String::new();
-        spreads(&json!({ "runs": [run(0, 0.984)] }), &mut page);
-        assert!(page.is_empty(), "{page}");
+        let spreads = |runs: &[Value]| Runs::of(&json!({ "runs": runs })).unwrap().spreads;
+        let told = ["5, GSP", "1Gbit/s", "2", "3", "98.40 to 99.97", "2.00 to 2.00", "4.00 to 4.00"];
+        assert_eq!(spreads(&[run(0, 0.984), run(1, 0.9997), run(2, 0.99)])["rows"], json!([told]));
+        assert!(spreads(&[run(0, 0.984)]).is_null());
         let mut as_in_2014 = outcome("sim", Some("all"), &[]);
         as_in_2014.value["borrow"] = json!(true);
         as_in_2014.value["machines"] = json!(2);

@@ -3,7 +3,8 @@
 //! The experiments are `weir_reproduce`'s; here are their options, their progress and what is printed.
 
 use crate::interrupt::is_interrupted;
-use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::made::{UNKNOWN, made};
+use crate::output::{Done, Failure, INTERRUPTED, Output, warn};
 use crate::progress::Progress;
 use crate::results;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 use weir_measure::result::Claim;
 use weir_report::FileSet;
 use weir_report::table::Paint;
+use weir_reproduce::summary::Kept;
 use weir_reproduce::{Arm, Choice, Error, Host, Made, Report, asqm, avq, by_name, steering, summary, vaqm};
 use weir_sim::batch;
 
@@ -45,7 +47,8 @@ enum Paper {
 ///
 /// Reads every `result.json` below a folder and writes their tables and claims, each with the command, date,
 /// commit, machine and number of runs, and with whether the code that it depends on has changed since that
-/// commit in the working tree of git around the current folder. It is what makes docs/results.md.
+/// commit in the working tree of git around the current folder. docs/results.md is made of what is kept in
+/// data/results: `weir reproduce summary FOLDER --keep data/results --into docs/results.md`.
 #[derive(clap::Args)]
 struct Summary {
     /// The folder that `--out` named when they were made.
@@ -55,6 +58,10 @@ struct Summary {
     /// results has changed, the page tells of how many these gave the same numbers.
     #[arg(long, value_name = "FOLDER")]
     repeated: Option<PathBuf>,
+    /// Put what the page shows of each result, without its runs, into this folder, beside what is there of
+    /// others, and make the page of all that is there.
+    #[arg(long, value_name = "DIR", conflicts_with = "repeated")]
+    keep: Option<PathBuf>,
     /// The file to write; otherwise the page is printed.
     #[arg(long, value_name = "FILE")]
     into: Option<PathBuf>,
@@ -261,8 +268,28 @@ impl Jobs {
     }
 }
 
+/// What was kept of results in a folder, and what was not.
+fn told(Kept { results, replaced, interrupted }: &Kept, folder: &Path) -> String {
+    let count = |count: usize| if count == 1 { "1 result".to_string() } else { format!("{count} results") };
+    let mut told = format!("kept in {}: {}", folder.display(), count(*results));
+    if *replaced > 0 {
+        told += &format!(", {replaced} in place of earlier ones");
+    }
+    for one in interrupted {
+        told += &format!("; not {}, of which not all runs were made", one.display());
+    }
+    told
+}
+
 /// Writes the page of what was made before.
-fn summarize(Summary { folder, repeated, into }: Summary, output: &Output) -> Done {
+fn summarize(Summary { folder, repeated, keep, into }: Summary, output: &Output) -> Done {
+    let folder = match keep {
+        Some(kept) => {
+            output.say(told(&summary::keep(&folder, &kept).map_err(failure)?, &kept));
+            kept
+        }
+        None => folder,
+    };
     let page = summary::page(&folder, repeated.as_deref(), Path::new(".")).map_err(failure)?;
     match into {
         Some(file) => {
@@ -277,7 +304,13 @@ fn summarize(Summary { folder, repeated, into }: Summary, output: &Output) -> Do
 
 /// Runs the verb.
 pub fn main(arguments: Arguments, output: &Output) -> Done {
-    crate::made::made();
+    let is_made = !matches!(arguments.paper, Paper::Summary(_));
+    if is_made && made().commit == UNKNOWN {
+        let remedy = "take target/release/weir of a tree of git, or build with WEIR_COMMIT set";
+        warn(format!(
+            "the results will not say of which commit they are, as git does not tell it of this program: {remedy}"
+        ));
+    }
     let report = match arguments.paper {
         Paper::Summary(summary) => return summarize(summary, output),
         Paper::Steering(steering) => steering::reproduce(&steering.into(), output),
@@ -335,7 +368,7 @@ impl Host for Output {
     }
 
     fn made(&self) -> Made {
-        crate::made::made().clone()
+        made().clone()
     }
 
     fn is_interrupted(&self) -> bool {

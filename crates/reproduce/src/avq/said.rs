@@ -21,6 +21,10 @@ const RED: &str = "between thresholds of 37 and 75 packets its queue never runs 
 const GKVQ: &str = "short flows that are marked at a window of one packet wait for their timers, so that hundreds are open, each with a \
     packet, where path and buffer hold 206";
 
+/// Of D6, after a change of load.
+const SETTLED: &str = "twice AVQ's time to stay within 15 packets of the mean of the last third, the same rule for all; where \
+    AVQ's time is 0 s, any";
+
 /// In the order of the paper; the first row that fits counts.
 pub const TABLE: &[Said] = &[
     row(
@@ -68,7 +72,14 @@ pub const TABLE: &[Said] = &[
         RED,
     )
     .shown_by(&causes::RED),
-    row("D4", "AVQ", "tracks 98 % quite well", "half a point below, a whole above", ""),
+    row(
+        "D4",
+        "AVQ",
+        "tracks 98 % quite well",
+        "half a point below, a whole above",
+        "with real TCP the least windows of the kernel, two packets, of 60 flows are 120 packets where the path holds 106, so \
+         that no mark makes them leave 2 % of the link",
+    ),
     row("D4", "", "1.0", "99 %", ""),
     row("D5", "RED", "\"smaller queue sizes\" (figure 5)", "the 50 packets wanted of REM and PI", RED)
         .shown_by(&causes::RED),
@@ -85,9 +96,17 @@ pub const TABLE: &[Said] = &[
     ),
     row(
         "D6",
+        "leave, the queue of PI",
+        "PI and REM take some time, AVQ responds quickly (figures 6 to 8)",
+        SETTLED,
+        "with real TCP, which is told by drops in this experiment, AVQ's queue of the 35 flows that stay swings by as many packets as \
+         are allowed, and is not called settled for half of their 50 s",
+    ),
+    row(
+        "D6",
         "",
         "PI and REM take some time, AVQ responds quickly (figures 6 to 8)",
-        "twice AVQ's time to stay within 15 packets of the mean of the last third, the same rule for all; where AVQ's time is 0 s, any",
+        SETTLED,
         "REM is slower than the experiment, whose last level is taken for the one where the queue settles",
     )
     .shown_by(&causes::SETTLES),
