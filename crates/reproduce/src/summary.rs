@@ -921,6 +921,28 @@ mod tests {
         assert!(told.contains("weir-summary"), "{told}");
     }
 
+    #[test]
+    fn the_page_of_this_repository_is_made_from_the_results_in_it() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let written = std::fs::read_to_string(root.join("docs/results.md")).unwrap();
+        let made = super::page(&root.join("data/results"), None, &root).unwrap();
+        // How old they are depends on the tree, and on that which of two counts; the rest does not.
+        let sections = |page: &str| {
+            let (_, sections) = page.split_once("\n## ASQM").expect("sections");
+            let is_age = |line: &&str| {
+                ["The code that", "**Older than", "Whether the code"].iter().any(|age| line.starts_with(age))
+            };
+            sections.lines().filter(|line| !is_age(line)).map(String::from).collect::<Vec<_>>()
+        };
+        let (written, made) = (sections(&written), sections(&made));
+        let remedy =
+            "`weir reproduce summary data/results --into docs/results.md`, and commit what it changes";
+        for (number, (written, made)) in written.iter().zip(&made).enumerate() {
+            assert_eq!(written, made, "line {number} behind the totals: {remedy}");
+        }
+        assert_eq!(written.len(), made.len(), "{remedy}");
+    }
+
     /// A working tree of git.
     struct Tree(PathBuf);
 
