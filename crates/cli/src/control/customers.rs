@@ -716,10 +716,11 @@ mod tests {
         assert_eq!(status.users[0].delivered_bps, 8000.0);
     }
 
-    /// At 100 000 customers, all of whom send, the work of each second is below a hundredth of one: that of
-    /// the packet loop, which is asked for all of them, and that of the thread that asks.
+    /// At 100 000 customers, all of whom send, the work of each second is about a hundredth of one: that of
+    /// the packet loop, which is asked for all of them, and that of the thread that asks. It is compared with
+    /// what a packet of each costs on the same machine: 0.73 to 0.84 of that, alone and beside others.
     #[test]
-    fn the_outcome_of_a_hundred_thousand_customers_takes_less_than_a_hundredth_of_a_core() {
+    fn the_outcome_of_a_hundred_thousand_customers_costs_less_than_a_packet_and_a_half_of_each() {
         let count = 100_000;
         let mut customers = customers(count);
         let queue = per_user::Params { users: count, ..per_user::Params::default() };
@@ -730,11 +731,12 @@ mod tests {
         queue.make_plans(weir_units::Duration::from_millis(1));
         queue.set_plans(&mut Plans::new(vec![Plan::default(); count as usize], &[]));
         assert!((0..count).all(|key| queue.admit(Time::ZERO, key)));
-        let (mut asked, mut settled) = (Duration::MAX, Duration::MAX);
+        let (mut sent, mut asked, mut settled) = (Duration::MAX, Duration::MAX, Duration::MAX);
         let mut rows = vec![UserNow::default(); AT_ONCE];
         let mut now = Time::ZERO;
         for look in 1..8u64 {
             // Each has sent a packet since the last look.
+            let begun = busy();
             for user in 0..count {
                 let mut none = |_: &weir_aqm::Packet, (), _| panic!("there is room");
                 let hosts = weir_queue::Hosts { sender: user, receiver: user };
@@ -745,6 +747,7 @@ mod tests {
                 now += weir_units::Duration::from_micros(5);
                 assert!(queue.dequeue(now, &mut none).is_some());
             }
+            sent = sent.min(busy() - begun);
             let begun = busy();
             let mut all: Vec<UserNow> = std::mem::take(&mut customers.spare);
             all.clear();
@@ -765,8 +768,10 @@ mod tests {
             settled = settled.min(busy() - begun);
             assert_eq!((status.scored, status.users.len()), (u64::from(count), TOLD_MAX));
         }
-        println!("{asked:?} to ask for {count} customers, and {settled:?} to settle what they have");
-        assert!(asked + settled < Duration::from_millis(10), "{asked:?} and {settled:?}");
+        println!(
+            "{asked:?} to ask for {count} customers, {settled:?} to settle what they have, {sent:?} for a packet of each"
+        );
+        assert!(2 * (asked + settled) < 3 * sent, "{asked:?} and {settled:?}, beside {sent:?}");
     }
 
     /// Time that this thread had a processor for.
