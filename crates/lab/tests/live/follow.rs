@@ -43,22 +43,36 @@ fn real_tcp_has_a_short_queue_behind_at_little_cost() {
     judged(with_and_without);
 }
 
+/// Least share of the throughput that is left. One run of seconds has less now and then, longer ones too
+/// (0.92 to 0.99): where one has, the mean of so many is judged.
+const LEAST: f64 = 0.95;
+const RUNS: usize = 3;
+
 fn with_and_without(attempt: &mut Attempt) {
     // The bounds are wider than that: a share that both runs lose changes neither ratio.
     attempt.tolerates(0.03);
-    let (off, on) = (run(Upstream::Off), run(Upstream::Follow));
-    attempt.end();
-    for recording in [&off, &on] {
+    let mut take = |upstream| {
+        let recording = run(upstream);
         attempt.stalled(recording.summary.host.map_or(0.0, |host| host.stalled_share));
-    }
-    eprintln!("{:?}; {:?}", on.summary.links[0].upstream, on.summary.warnings);
-    let (Some((off_ms, off_mbps)), Some((on_ms, on_mbps))) = (measured(&off), measured(&on)) else {
+        recording
+    };
+    let (off, on) = (take(Upstream::Off), take(Upstream::Follow));
+    let (Some((off_ms, off_mbps)), Some((on_ms, mut on_mbps))) = (measured(&off), measured(&on)) else {
         // Flows that start seconds late have next to no samples.
         return attempt.holds("too few samples of round-trip times", "fifty", false);
     };
+    if on_mbps < LEAST * off_mbps {
+        let more = (1..RUNS).map(|_| measured(&take(Upstream::Follow)).map_or(0.0, |(_, mbps)| mbps));
+        on_mbps = (on_mbps + more.sum::<f64>()) / RUNS as f64;
+    }
+    attempt.end();
+    eprintln!("{:?}; {:?}", on.summary.links[0].upstream, on.summary.warnings);
     attempt.within(format!("{off_ms:.0} ms without, in {on_ms:.0} ms with"), off_ms / on_ms, 2.5..);
-    // Of four seconds, in which it is 0.92 to 0.99; what it costs is judged over minutes, by reproductions.
-    attempt.within(format!("{on_mbps:.2} Mbit/s with, in {off_mbps:.2} without"), on_mbps / off_mbps, 0.9..);
+    attempt.within(
+        format!("{on_mbps:.2} Mbit/s with, in {off_mbps:.2} without"),
+        on_mbps / off_mbps,
+        LEAST..,
+    );
     assert!(off.summary.links[0].upstream.is_none());
     let observed = on.summary.links[0].upstream.as_ref().unwrap();
     attempt.within("coverage", observed.coverage().unwrap_or(0.0), 0.9..=1.0);
