@@ -118,6 +118,23 @@ impl<A> Line<A> {
     fn new(aqm: A) -> Line<A> {
         Line { fifo: Chain::default(), packets: 0, backlog: Bytes::ZERO, last_delay: Duration::ZERO, aqm }
     }
+
+    /// Stores a packet.
+    #[inline]
+    pub fn push<T: Copy>(&mut self, pool: &mut Pool<T>, packet: Packet, marked: bool, item: T) {
+        pool.push(&mut self.fifo, packet, marked, item);
+        self.backlog += packet.len;
+        self.packets += 1;
+    }
+
+    /// Takes the first packet.
+    #[inline]
+    pub fn pop<T: Copy>(&mut self, pool: &mut Pool<T>) -> Option<Slot<T>> {
+        let slot = *pool.pop(&mut self.fifo)?;
+        self.backlog -= slot.packet.len;
+        self.packets -= 1;
+        Some(slot)
+    }
 }
 
 /// See the [module documentation](self).
@@ -565,9 +582,7 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
             sets.get(set as usize).stored(flow, packet.len, self.quantum);
         }
         let line = line_of(&mut self.users, &mut self.sets, at, flow);
-        self.pool.push(&mut line.fifo, packet, marked, item);
-        line.backlog += packet.len;
-        line.packets += 1;
+        line.push(&mut self.pool, packet, marked, item);
         self.stored(at, &packet);
     }
 
@@ -691,10 +706,8 @@ impl<A: Aqm + Clone, T: Copy, G: Guide<A>> PerUser<A, T, G> {
         self.wake(now, at, flow);
         let departure = loop {
             let line = line_of(&mut self.users, &mut self.sets, at, flow);
-            let Some(&slot) = self.pool.pop(&mut line.fifo) else { break None };
+            let Some(slot) = line.pop(&mut self.pool) else { break None };
             let (packet, sojourn) = (slot.packet, now.since(slot.packet.arrived));
-            line.backlog -= packet.len;
-            line.packets -= 1;
             self.left(at, flow, packet.len);
             if let Some(entitled) = &mut self.entitled
                 && entitled.account(at).is_exempt

@@ -112,10 +112,7 @@ fn whole<A, G>(management: &Management<A, G>, packets: u32) -> impl FnOnce() -> 
 
 /// Takes the first packet out of a FIFO.
 fn pop<A: Clone, T: Copy>(set: &mut Set<A>, pool: &mut Pool<T>, fifo: usize) -> Option<Slot<T>> {
-    let line = set.line_mut(fifo);
-    let slot = *pool.pop(&mut line.fifo)?;
-    line.backlog -= slot.packet.len;
-    line.packets -= 1;
+    let slot = set.line_mut(fifo).pop(pool)?;
     set.left(fifo, slot.packet.len);
     Some(slot)
 }
@@ -220,10 +217,7 @@ impl<A: Aqm + Clone, G: Guide<A>> Pooled<A, G> {
         match decision.admit(fits, whole, &m, &packet) {
             Ok(marked) => {
                 set.stored(fifo, len, QUANTUM);
-                let line = set.line_mut(fifo);
-                store.pool.push(&mut line.fifo, packet, marked, item);
-                line.backlog += len;
-                line.packets += 1;
+                set.line_mut(fifo).push(&mut store.pool, packet, marked, item);
                 management.backlog += len;
                 self.packets += 1;
                 store.free -= 1;
