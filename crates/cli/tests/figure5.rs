@@ -33,9 +33,9 @@ fn figure_5(attempt: &mut Attempt) {
     let mut result = reproduce(&[]);
     // What the machine missed is not judged, whatever the next runs are like.
     let was_there = stalls(&result).all(|share| share <= TOLERATED);
-    if was_there && missed(&result).next().is_some() {
-        let texts: Vec<&str> = missed(&result).map(|claim| claim["text"].as_str().unwrap()).collect();
-        skipping::say(format!("a second run of each point, as the first missed: {}", texts.join("; ")));
+    let missed = missed(&result).join("; ");
+    if was_there && !missed.is_empty() {
+        skipping::say(format!("a second run of each point, as the first missed: {missed}"));
         result = reproduce(&["--runs", RUNS_AGAIN, "--resume"]);
     }
     stalls(&result).for_each(|share| attempt.stalled(share));
@@ -70,8 +70,10 @@ fn stalls(result: &Value) -> impl Iterator<Item = f64> {
     result["runs"].as_array().unwrap().iter().map(|run| run["host"]["stalled_share"].as_f64().unwrap())
 }
 
-fn missed(result: &Value) -> impl Iterator<Item = &Value> {
-    result["claims"].as_array().unwrap().iter().filter(|claim| is_missed(claim))
+/// The claims that it misses.
+fn missed(result: &Value) -> Vec<&str> {
+    let claims = result["claims"].as_array().unwrap().iter().filter(|claim| is_missed(claim));
+    claims.map(|claim| claim["text"].as_str().unwrap()).collect()
 }
 
 fn is_missed(claim: &Value) -> bool {

@@ -526,43 +526,6 @@ fn number(run: &Value) -> u64 {
     run["seed"].as_u64().or(run["run"].as_u64()).unwrap_or(0)
 }
 
-/// The runs of each case, which differ in nothing but their number; cases in the order of their first run.
-fn cases(value: &Value) -> Vec<Vec<&Value>> {
-    let (mut cases, mut places) = (Vec::new(), BTreeMap::new());
-    for run in value["runs"].as_array().into_iter().flatten() {
-        let place = *places.entry(case(run)).or_insert(cases.len());
-        if place == cases.len() {
-            cases.push(Vec::new());
-        }
-        cases[place].push(run);
-    }
-    cases
-}
-
-/// How many cases have how many runs.
-fn counts_of_runs(value: &Value) -> BTreeMap<usize, usize> {
-    let mut counts = BTreeMap::new();
-    for runs in cases(value) {
-        let numbers: BTreeSet<u64> = runs.into_iter().map(number).collect();
-        *counts.entry(numbers.len()).or_default() += 1;
-    }
-    counts
-}
-
-/// How many runs the cases have, in words.
-fn repetitions(value: &Value) -> String {
-    let counts = counts_of_runs(value);
-    let told = |(runs, cases): (&usize, &usize)| {
-        let runs = if *runs == 1 { "one run".to_string() } else { format!("{runs} runs") };
-        match cases {
-            _ if counts.len() == 1 => format!("{runs} of each case"),
-            1 => format!("{runs} of one case"),
-            cases => format!("{runs} of each of {cases} cases"),
-        }
-    };
-    counts.iter().map(told).collect::<Vec<_>>().join(", ")
-}
-
 /// What claims about another simulator are called: that it finds the same. They are none of the paper.
 const WITNESS: &str = "ns-2";
 
@@ -999,37 +962,37 @@ mod tests {
         }
     }
 
+    /// The files of folders in which git finds a pattern, without this one; none where there is no git.
+    fn found<'a>(search: [&str; 2], folders: impl IntoIterator<Item = &'a str>) -> String {
+        let search = ["grep", search[0], search[1], "--"].map(String::from).into_iter();
+        let folders = folders.into_iter().map(|folder| format!(":(top){folder}"));
+        let own = ":(top,exclude)crates/reproduce/src/summary.rs".to_string();
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        git(here, search.chain(folders).chain([own])).unwrap_or_default()
+    }
+
     #[test]
     fn what_is_said_to_be_of_the_user_plane_alone_is_used_there_alone() {
         let crates =
             SIMULATED.into_iter().chain(LIVE).chain([EXPERIMENTS]).filter(|of| *of != "crates/queue");
-        let sources = crates.map(|folder| format!(":(top){folder}/src"));
-        let find = ["grep", "-lw", "Pooled", "--"].map(String::from).into_iter();
-        let own = ":(top,exclude)crates/reproduce/src/summary.rs".to_string();
-        let users = git(Path::new(env!("CARGO_MANIFEST_DIR")), find.chain(sources).chain([own]));
-        assert_eq!(users.unwrap_or_default(), "");
+        let sources: Vec<String> = crates.map(|folder| format!("{folder}/src")).collect();
+        assert_eq!(found(["-lw", "Pooled"], sources.iter().map(String::as_str)), "");
     }
 
     #[test]
     fn no_paper_but_vaqm_has_queues_of_users() {
-        let sources =
-            ["crates/reproduce/src", "crates/lab/src", SCENARIOS].map(|folder| format!(":(top){folder}"));
-        let find = ["grep", "-lE", r#"(discipline.{0,6}|QueueConfig::new\()"user|EACH_USER"#, "--"]
-            .map(String::from)
-            .into_iter();
-        let own = ":(top,exclude)crates/reproduce/src/summary.rs".to_string();
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let found = git(here, find.chain(sources).chain([own])).unwrap_or_default();
-        let names: Vec<&str> = found.lines().filter_map(|file| file.rsplit('/').next()).collect();
+        const REPRODUCE: &str = "crates/reproduce/src";
+        let search = ["-lE", r#"(discipline.{0,6}|QueueConfig::new\()"user|EACH_USER"#];
+        let found_in = found(search, [REPRODUCE, "crates/lab/src", SCENARIOS]);
+        let names: Vec<&str> = found_in.lines().filter_map(|file| file.rsplit('/').next()).collect();
         let (scenarios, code): (Vec<&str>, Vec<&str>) =
             names.iter().partition(|name| name.ends_with(".toml"));
         // Empty where there is no git.
-        assert!(code.is_empty() && scenarios.is_empty() || code == ["lab.rs"], "{found}");
-        assert!(found.is_empty() || found.contains("src/vaqm/lab.rs"), "{found}");
+        assert!(code.is_empty() && scenarios.is_empty() || code == ["lab.rs"], "{found_in}");
+        assert!(found_in.is_empty() || found_in.contains("src/vaqm/lab.rs"), "{found_in}");
         for name in scenarios {
-            let named =
-                ["grep", "-l", &format!("scenario_file!(\"{name}\")"), "--", ":(top)crates/reproduce/src"];
-            assert_eq!(git(here, named.map(String::from)).unwrap_or_default(), "", "{name}");
+            let named = format!("scenario_file!(\"{name}\")");
+            assert_eq!(found(["-l", &named], [REPRODUCE]), "", "{name}");
         }
     }
 

@@ -1,11 +1,11 @@
 //! Results without their runs: all that the page shows of them, and small enough to be kept beside it. The
 //! files of a campaign are large and may be gone when the page is made again.
 
-use super::{RESULT, Written, cases, counts_of_runs, damaged, find, none_below, written};
+use super::{RESULT, Written, case, damaged, find, none_below, number, written};
 use crate::host::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use weir_units::Rate;
 
@@ -36,10 +36,14 @@ impl Runs {
         if let Some(kept) = value.get(KEPT) {
             return Runs::deserialize(kept);
         }
-        let counts = counts_of_runs(value);
-        let of_each_case = counts.keys().next().copied().filter(|_| counts.len() == 1);
-        let (repetitions, spreads) = (super::repetitions(value), spreads(value));
-        Ok(Runs { rate_bps: only_rate_bps(value), of_each_case, repetitions, spreads })
+        let cases = cases(value);
+        let counts = counts_of_runs(&cases);
+        Ok(Runs {
+            rate_bps: only_rate_bps(value),
+            of_each_case: counts.keys().next().copied().filter(|_| counts.len() == 1),
+            repetitions: repetitions(&counts),
+            spreads: spreads(&cases),
+        })
     }
 
     /// The rate of all figures, where they have one.
@@ -54,11 +58,47 @@ fn only_rate_bps(value: &Value) -> Option<f64> {
     rates.all(|run| run["rate_bps"] == first).then_some(first)
 }
 
+/// The runs of each case, which differ in nothing but their number; cases in the order of their first run.
+fn cases(value: &Value) -> Vec<Vec<&Value>> {
+    let (mut cases, mut places) = (Vec::new(), BTreeMap::new());
+    for run in value["runs"].as_array().into_iter().flatten() {
+        let place = *places.entry(case(run)).or_insert(cases.len());
+        if place == cases.len() {
+            cases.push(Vec::new());
+        }
+        cases[place].push(run);
+    }
+    cases
+}
+
+/// How many cases have how many runs.
+fn counts_of_runs(cases: &[Vec<&Value>]) -> BTreeMap<usize, usize> {
+    let mut counts = BTreeMap::new();
+    for runs in cases {
+        let numbers: BTreeSet<u64> = runs.iter().map(|run| number(run)).collect();
+        *counts.entry(numbers.len()).or_default() += 1;
+    }
+    counts
+}
+
+/// The same in words.
+fn repetitions(counts: &BTreeMap<usize, usize>) -> String {
+    let told = |(runs, cases): (&usize, &usize)| {
+        let runs = if *runs == 1 { "one run".to_string() } else { format!("{runs} runs") };
+        match cases {
+            _ if counts.len() == 1 => format!("{runs} of each case"),
+            1 => format!("{runs} of one case"),
+            cases => format!("{runs} of each of {cases} cases"),
+        }
+    };
+    counts.iter().map(told).collect::<Vec<_>>().join(", ")
+}
+
 /// Least and most of the runs of each case of a figure, where they tell of a link: a mean hides a run that
 /// misses what is asked.
-fn spreads(value: &Value) -> Value {
+fn spreads(cases: &[Vec<&Value>]) -> Value {
     let is_shown = |run: &Value| run["figure"].is_string() && run["link"].is_object();
-    let cases = cases(value).into_iter().filter(|runs| runs.len() > 1 && is_shown(runs[0]));
+    let cases = cases.iter().filter(|runs| runs.len() > 1 && is_shown(runs[0]));
     let told = cases.map(|runs| {
         let between = |of: &dyn Fn(&Value) -> &Value, unit: f64| {
             let values = || runs.iter().filter_map(|run| of(&run["link"]).as_f64());
@@ -108,10 +148,11 @@ pub fn keep(root: &Path, folder: &Path) -> Result<Kept, Error> {
     let mut files = Vec::new();
     find(root, &mut files)?;
     files.sort();
-    let is_same =
-        |a: &Path, b: &Path| a.canonicalize().ok().zip(b.canonicalize().ok()).is_some_and(|(a, b)| a == b);
-    let is_kept_there =
-        |file: &Path| !is_same(root, folder) && file.ancestors().skip(1).any(|of| is_same(of, folder));
+    // What is kept there already is none of the results, unless it is what is meant.
+    let there = folder.canonicalize().ok().filter(|there| root.canonicalize().ok().as_ref() != Some(there));
+    let is_kept_there = |file: &Path| {
+        there.as_ref().is_some_and(|there| file.canonicalize().is_ok_and(|file| file.starts_with(there)))
+    };
     let (mut told, mut results) = (Kept::default(), BTreeMap::new());
     for file in files.into_iter().filter(|file| !is_kept_there(file)) {
         let Some(Written { mut value, runs, .. }) = written(&file)? else { continue };
