@@ -458,7 +458,7 @@ impl PutBack {
     }
 
     /// The same with the place where it was.
-    fn within(self, place: &dyn Display) -> PutBack {
+    pub fn within(self, place: &dyn Display) -> PutBack {
         let placed = |text: String| format!("in {place}: {text}");
         match self {
             PutBack::Done(text) => PutBack::Done(placed(text)),

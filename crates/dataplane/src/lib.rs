@@ -31,7 +31,7 @@ mod losses;
 mod mailbox;
 mod meter;
 mod mtu;
-mod namespace;
+pub mod namespace;
 mod neighbours;
 mod opening;
 mod packet_ring;

@@ -5,16 +5,18 @@
 //! process left, unless somebody else has changed it meanwhile: what stands there must be one of the last two
 //! values that were noted.
 
-use crate::Kernel;
 use crate::find::with_all;
 use crate::place::{Place, is_noted};
+use crate::{Kernel, Link};
 use crate::{program, qdisc};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use weir_dataplane::PutBack;
+use weir_dataplane::namespace::{file_of, inside};
 use weir_tc::{Handle, Message, Options, Subject};
 use weir_units::Rate;
 
@@ -145,11 +147,15 @@ impl Journal {
             return Err(error);
         }
         self.written += text.len() as u64;
-        if self.written > SIZE_MAX { self.shorten() } else { Ok(()) }
+        Ok(())
     }
 
-    /// Writes what still says something into a new file, which takes the place of the old one.
+    /// Writes what still says something into a new file, which takes the place of the old one, if that is
+    /// long. The last line must be known as one of those by then.
     fn shorten(&mut self) -> io::Result<()> {
+        if self.written <= SIZE_MAX {
+            return Ok(());
+        }
         let path = self.path.with_extension("new");
         let _ = fs::remove_file(&path);
         let mut file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&path)?;
@@ -181,14 +187,14 @@ impl Journal {
         self.append(&line)?;
         self.found.push(Some(line));
         self.last.push([const { None }; 4]);
-        Ok(())
+        self.shorten()
     }
 
     fn note(&mut self, queue: usize, first: usize, line: Line) -> io::Result<()> {
         self.append(&line)?;
         let last = &mut self.last[queue];
         last[first] = last[first + 1].replace(line);
-        Ok(())
+        self.shorten()
     }
 
     /// Notes a target that is about to be set: nanoseconds, or the room of a FIFO in bytes.
@@ -212,13 +218,14 @@ impl Journal {
             *shaper = now;
         }
         self.last[queue][2..].fill(None);
-        Ok(())
+        self.shorten()
     }
 
     /// Notes that a queue belongs to somebody else.
     pub fn left(&mut self, queue: usize) -> io::Result<()> {
         (self.found[queue], self.last[queue]) = (None, [const { None }; 4]);
-        self.append(&Line::Left { queue })
+        self.append(&Line::Left { queue })?;
+        self.shorten()
     }
 
     /// Notes a program that is about to be attached to the egress of an interface, and whether the qdisc that
@@ -289,7 +296,7 @@ fn read(text: &str) -> Option<(u32, Vec<Entry>)> {
         Line::Here { netns, pid } if netns == namespace() => pid,
         _ => return None,
     };
-    let mut entries: std::collections::BTreeMap<usize, Entry> = Default::default();
+    let mut entries: BTreeMap<usize, Entry> = Default::default();
     let mut egresses = Vec::new();
     for line in lines {
         match line {
@@ -583,6 +590,38 @@ pub fn left_behind(folder: &Path) -> Vec<String> {
         }
     };
     dead(folder).into_iter().map(told).collect()
+}
+
+/// Puts back what dead processes left in every network namespace that can be entered, and removes the
+/// journals of those that are gone; says what was done.
+pub fn restore_everywhere(folder: &Path) -> Vec<PutBack> {
+    let here = namespace();
+    let restore = || match Link::open() {
+        Ok(mut link) => restore_dead(folder, &mut link),
+        Err(e) => vec![PutBack::Failed(format!("queues of the kernel: NOT put back: {e}"))],
+    };
+    let mut said = restore();
+    said.extend(remove_vanished(folder));
+    let elsewhere: BTreeSet<u64> = dead(folder).iter().map(|one| one.netns).filter(|n| *n != here).collect();
+    for netns in elsewhere {
+        let Some(file) = file_of(netns) else {
+            let told = format!(
+                "queues in the network namespace {netns}: NOT put back: no name and no process leads to it. Remedy: \
+                 `weir doctor --clean` inside of it"
+            );
+            said.push(PutBack::Failed(told));
+            continue;
+        };
+        let name = file.display();
+        match inside(&file, restore) {
+            Ok(lines) => said.extend(lines.into_iter().map(|line| line.within(&name))),
+            Err(e) => said.push(PutBack::Failed(format!(
+                "queues in {name}: NOT put back: cannot enter it: {e}. Remedy: `nsenter --net={name} weir doctor \
+                 --clean` as root"
+            ))),
+        }
+    }
+    said
 }
 
 /// Removes the journals of dead processes whose network namespace is gone, and its queues with it; says

@@ -33,7 +33,7 @@ mod steerer;
 
 pub use egress::{Egress, EgressError, EgressReport, EgressSetup, QueueReport, STALE_AFTER, SteeredProgram};
 pub use find::{Found, Refused, Steerable, find, steerable};
-pub use journal::{JOURNALS, Journal, left_behind, remove_vanished, restore_dead};
+pub use journal::{JOURNALS, Journal, left_behind, remove_vanished, restore_dead, restore_everywhere};
 pub use place::{DelaysTold, Left, Place, Report, Shaper};
 pub use probe::{Delays, Probe, Unprobed};
 pub use steerer::{Event, LinkRate, News, Setup, Standing, Steerer};

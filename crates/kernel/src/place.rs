@@ -291,13 +291,16 @@ impl Sums {
     /// Takes counters; `None` if they began anew.
     pub fn take(&mut self, now: &Counters) -> Option<(u64, u64)> {
         if let Some(last) = self.last {
-            let grown = [(now.drops, last.drops), (now.shed, last.shed), (now.marks, last.marks)]
-                .map(|(now, last)| now.wrapping_sub(last));
-            if now.bytes < last.bytes || now.packets < last.packets || grown.iter().any(|g| *g >= BACKWARDS) {
+            let [drops, shed, marks] =
+                [(now.drops, last.drops), (now.shed, last.shed), (now.marks, last.marks)]
+                    .map(|(now, last)| now.wrapping_sub(last));
+            if now.bytes < last.bytes || now.packets < last.packets || drops >= BACKWARDS {
                 self.last = Some(*now);
                 return None;
             }
-            let [drops, shed, marks] = grown.map(u64::from);
+            // DualPI2 clears what it counts itself when the link goes down, and stays the same queue.
+            let since = |grown, now| if grown >= BACKWARDS { now } else { grown };
+            let [drops, shed, marks] = [drops, since(shed, now.shed), since(marks, now.marks)].map(u64::from);
             self.discarded += drops;
             // What was dropped for lack of room is no signal of the AQM.
             self.signals += drops.saturating_sub(shed) + marks;
@@ -331,6 +334,8 @@ mod tests {
         assert_eq!(sums.take(&at(200, 3, 2, 8)), Some((4, 5)));
         assert_eq!(sums.take(&at(0, 0, 0, 0)), None, "a new queue");
         assert_eq!(sums.take(&at(10, 1, 0, 0)), Some((5, 6)));
+        assert_eq!(sums.take(&at(20, 1, 0, 9)), Some((14, 6)));
+        assert_eq!(sums.take(&at(30, 1, 0, 2)), Some((16, 6)), "only its marks begin anew");
     }
 
     #[test]

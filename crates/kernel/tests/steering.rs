@@ -871,6 +871,58 @@ fn the_room_of_a_fifo_below_a_shaper_is_its_target() {
     steerer.end(&mut memory, false);
 }
 
+/// A byte takes 8 us at 1 Mbit/s: what a target is cut to is further from it than the kernel rounds times.
+#[test]
+fn the_room_of_a_fifo_below_a_slow_shaper_is_put_back() {
+    let mut memory = recorded("tbf");
+    let attributes = &mut memory.of(CODEL).attributes;
+    attributes[0] = TcAttribute::Kind(Kind::Bfifo);
+    let found = Options::Bfifo(FifoParms { limit: 100_000, rest: Vec::new() });
+    attributes[1] = TcAttribute::Options(found.clone());
+    let slow = memory.options(TBF).with_shaped_rate(125_000).unwrap();
+    *memory.options(TBF) = slow;
+    // 5972.875 bytes; once before it is read back, and once after.
+    for turns in [59, 60] {
+        let (mut steerer, _folder) = begun(&mut memory, "[policy]\ntarget_max = \"47783us\"\n");
+        worked(&mut steerer, &mut memory, 1..turns, 20);
+        let Options::Bfifo(now) = memory.options(CODEL) else { panic!() };
+        assert_eq!(now.limit, 5972);
+        assert_eq!(steerer.end(&mut memory, false), Vec::<String>::new());
+        assert_eq!(*memory.options(CODEL), found);
+    }
+}
+
+#[test]
+fn a_journal_that_is_written_anew_has_what_is_set_next() {
+    let mut memory = recorded("tbf");
+    let (before, folder) = (target(&mut memory), tempfile::tempdir().unwrap());
+    let mut journal = Journal::open(folder.path()).unwrap();
+    let steerer = self::found(&mut memory, POLICY).unwrap();
+    journal.found(steerer.places().next().unwrap().0).unwrap();
+    let file = std::fs::read_dir(folder.path()).unwrap().find_map(|entry| {
+        let path = entry.unwrap().path();
+        path.extension().is_some_and(|e| e == "jsonl").then_some(path)
+    });
+    let (file, mut len, mut set) = (file.unwrap(), 0, None);
+    for us in [6000, 7000, 8000].iter().cycle().take(200_000) {
+        journal.target(0, us * 1000).unwrap();
+        let now = std::fs::metadata(&file).unwrap().len();
+        if now < len {
+            set = Some(*us as u32);
+            break;
+        }
+        len = now;
+    }
+    // It is set, and then the process is killed.
+    let Options::Codel(o) = memory.options(CODEL) else { panic!() };
+    let place = o.iter_mut().find(|a| matches!(a, CodelOption::Target(_))).unwrap();
+    *place = CodelOption::Target(set.expect("it is written anew"));
+    drop(journal);
+    let said = restore_dead(folder.path(), &mut memory);
+    assert!(matches!(&said[..], [PutBack::Done(_)]), "{said:?}");
+    assert_eq!(target(&mut memory), before);
+}
+
 /// Slowed for the share of one queue, the shaper would slow the other one, too.
 #[test]
 fn a_shaper_that_serves_another_queue_is_not_moved() {

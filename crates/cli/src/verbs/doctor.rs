@@ -24,7 +24,7 @@ use weir_units::{Bytes, Rate};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// First remove what killed runs left: namespaces, and changes to interfaces in any namespace.
+    /// First remove what killed runs left: namespaces, and changes to interfaces and queues in any namespace.
     #[arg(long)]
     clean: bool,
     /// Only remove that, and look at nothing else. Exit status 1 if something could not be removed.
@@ -526,11 +526,7 @@ fn leftovers() -> Finding {
 /// Removes what killed runs left.
 fn clean() -> Cleaning {
     let mut said = weir_dataplane::restore_everywhere();
-    let queues = Path::new(weir_kernel::JOURNALS);
-    if let Ok(mut link) = weir_kernel::Link::open() {
-        said.extend(weir_kernel::restore_dead(queues, &mut link));
-    }
-    said.extend(weir_kernel::remove_vanished(queues));
+    said.extend(weir_kernel::restore_everywhere(Path::new(weir_kernel::JOURNALS)));
     // Looking for sockets takes those away that nobody listens behind; without the folder there are none.
     let _ = weir_operate::running(Path::new(weir_operate::FOLDER));
     match weir_lab::clean_stale() {
