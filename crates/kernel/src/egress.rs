@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use weir_aqm::Algorithm;
 use weir_aqm::algorithms::gsp;
 use weir_config::{Channel, Counting, QueueConfig, Remarking, Upstream};
-use weir_steer::{Law, Move, Observer, Policy, PolicyError, SteeringLaw, Told};
+use weir_steer::{Epoch, Law, Move, Observer, Policy, PolicyError, SteeringLaw, TableState, Told};
 use weir_tc::{Handle, Kind, Message};
 use weir_units::{Duration, Rate, Time};
 
@@ -319,6 +319,13 @@ impl SteeredProgram {
         Ok(state)
     }
 
+    /// State of the queue relative to its set point, by what was noted since the last signal until `now`.
+    fn table_state(&self, state: &State, now: Time) -> TableState {
+        let law = self.law.law();
+        let seen = state.since_signal.epoch(self.rate(), self.link, law.counts_discarded());
+        law.state(&Epoch { now, ..seen })
+    }
+
     fn steer(&mut self, now: Time) -> libbpf_rs::Result<()> {
         self.program.steer(self.rate(), self.law.law().bounded_setpoint(), now, self.after)
     }
@@ -483,6 +490,12 @@ impl Egress {
         self.capacity = Capacity { bytes: self.capacity.until(now, self.setup.link), since: now };
         self.setup = setup;
         Ok(())
+    }
+
+    /// State of the queue relative to its set point at the last look.
+    pub fn table_state(&self) -> TableState {
+        let (now, state) = &self.last;
+        self.steered.table_state(state, *now)
     }
 
     /// The queue that packets wait in; `None` where it is virtual.

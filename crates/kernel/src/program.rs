@@ -159,6 +159,8 @@ pub struct State {
     pub drops: u64,
     /// How long nothing waited.
     pub empty: Duration,
+    /// What was noted since the last signal, or the start; its end is not filled in.
+    pub since_signal: Noted,
     /// The queue, where packets wait.
     pub waiting: Option<Waiting>,
 }
@@ -173,6 +175,7 @@ impl State {
             signals: words[7],
             drops: words[8],
             empty: Duration::from_nanos(words[9]),
+            since_signal: Noted::of(&words[EPOCH_START..][..EPOCH], words.len() > TAIL),
             waiting: words.get(TAIL..TAIL + TAIL_WORDS).map(|tail| Waiting {
                 delay: Duration::from_nanos(words[0]),
                 packets: tail[0],
@@ -203,7 +206,7 @@ impl State {
 }
 
 /// What the program noted between two signals.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Noted {
     /// The signal before, or the start.
     pub start: Time,
@@ -229,6 +232,23 @@ enum Least {
 }
 
 impl Noted {
+    /// Out of the words of an epoch; `waits` says whether packets wait there.
+    fn of(words: &[u64], waits: bool) -> Noted {
+        let least = match words[4] {
+            u64::MAX => None,
+            delay if waits => Some(Least::Delay(Duration::from_nanos(delay))),
+            size => Some(Least::Size(size)),
+        };
+        Noted {
+            start: Time::from_nanos(words[0]),
+            end: Time::from_nanos(words[1]),
+            arrived: Bytes::new(words[2]),
+            dropped: Bytes::new(words[3]),
+            least,
+            ran_empty: words[5] != 0,
+        }
+    }
+
     /// As a law wants it: `rate` is that of the virtual queue, `link` that of the link.
     pub fn epoch(&self, rate: Rate, link: Rate, counts_discarded: bool) -> Epoch {
         let dropped = if counts_discarded { Bytes::ZERO } else { self.dropped };
@@ -446,22 +466,9 @@ impl Program {
         let words = self.words()?;
         let ended = words[ENDED];
         let waits = self.told.room.is_some();
-        let least = |number| match number {
-            u64::MAX => None,
-            delay if waits => Some(Least::Delay(Duration::from_nanos(delay))),
-            size => Some(Least::Size(size)),
-        };
         let noted = |number: u64| {
             let at = EPOCHS + EPOCH * (number % EPOCHS_MOST as u64) as usize;
-            let [start, end, arrived, dropped, at_least, empty] = std::array::from_fn(|n| words[at + n]);
-            Noted {
-                start: Time::from_nanos(start),
-                end: Time::from_nanos(end),
-                arrived: Bytes::new(arrived),
-                dropped: Bytes::new(dropped),
-                least: least(at_least),
-                ran_empty: empty != 0,
-            }
+            Noted::of(&words[at..][..EPOCH], waits)
         };
         let all = (self.told.read..ended).map(noted).collect();
         self.told.read = ended;

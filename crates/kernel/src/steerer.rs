@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use weir_aqm::Value;
 use weir_config::{SteerConfig, SteeredQueue};
 use weir_steer::polled::{Counters, Pace, Polled, Seen};
-use weir_steer::{Move, Observer, Policy, PolicyError, SteeringLaw};
+use weir_steer::{Epoch, Law, Move, Observer, Policy, PolicyError, SteeringLaw, TableState};
 use weir_tc::{Error, Handle, Kind, Message, Options, Subject};
 use weir_units::{Bytes, Duration, Rate, Time};
 
@@ -305,6 +305,7 @@ impl Steerer {
             waiting_packets: queue.waiting_packets,
             capacity_bytes: queue.capacity_bytes,
             rule: queue.rule,
+            state: queue.table_state(),
             left: queue.left.as_ref(),
         })
     }
@@ -564,6 +565,8 @@ pub struct Standing<'a> {
     pub capacity_bytes: f64,
     /// The rule of the law that decided last.
     pub rule: &'static str,
+    /// State of the queue relative to its target; none before the first look.
+    pub state: Option<TableState>,
     /// Why it is left as it is, where it is.
     pub left: Option<&'a Left>,
 }
@@ -847,6 +850,15 @@ impl Queue {
         Ok(())
     }
 
+    /// State of the queue relative to its target, at the last look.
+    fn table_state(&self) -> Option<TableState> {
+        let now = self.last?.now;
+        let (arrived, link) = (Bytes::ZERO, self.link);
+        // Of an epoch that began with that look, as each does where all looks find signals, nothing was seen.
+        let begun = Epoch { start: now, now, arrived, delay_min: None, ran_empty: false, link };
+        Some(self.polled.law().state(&self.polled.epoch(self.link).unwrap_or(begun)))
+    }
+
     /// Puts target and rate back, where they are as they were set.
     fn put_back(
         &mut self,
@@ -862,8 +874,11 @@ impl Queue {
             let there = disciplines
                 .iter()
                 .find(|m| m.handle == self.place.handle && m.kind() == Some(&self.place.kind));
-            let there = there.and_then(|m| self.place.target(m.options()?));
-            let ours = there.is_some_and(|now| same(now, self.target));
+            // As in the journal by what was given to the kernel: the room of a FIFO is a target cut to bytes.
+            let ours = there.and_then(Message::options).is_some_and(|now| match self.asked {
+                Some(asked) => is_noted(now, asked),
+                None => noted(now) == noted(&self.options),
+            });
             let order = self.place.restore_target();
             wrong.extend(restored("target", order.filter(|_| ours), kernel));
             self.target = found;

@@ -114,9 +114,10 @@ impl Watched {
         let passed_bps =
             if span_s > 0.0 { report.bytes.saturating_sub(before) as f64 * 8.0 / span_s } else { 0.0 };
         let rate_bps = report.rate_bps as f64;
-        let queue = report.queue.as_ref();
-        let overflowed = queue.map_or(0, |queue| queue.overflows);
-        let waiting = queue.map_or(0, |queue| queue.packets);
+        let overflowed = report.queue.as_ref().map_or(0, |queue| queue.overflows);
+        // Of one that is left nothing is known any more.
+        let queue = report.queue.as_ref().filter(|_| !egress.is_left());
+        let (waiting, waiting_bytes) = queue.map_or((0, 0), |queue| (queue.packets, queue.bytes));
         let left = report.left.as_ref().map(|why| format!(", left: {why}"));
         DirectionStatus {
             name: row.name.into(),
@@ -131,15 +132,17 @@ impl Watched {
             delay_mean_ms: queue.map(|queue| queue.delay_ms),
             delay_max_ms: queue.map_or(0.0, |queue| queue.delay_ms),
             setpoint_ms: Some(report.target_ms),
-            virtual_rate_bps: queue.is_none().then_some(report.virtual_bps as f64),
-            backlog_bytes: queue.map_or(0, |queue| queue.bytes),
+            table_state: egress.table_state() as u8,
+            is_left: egress.is_left(),
+            virtual_rate_bps: report.queue.is_none().then_some(report.virtual_bps as f64),
+            backlog_bytes: waiting_bytes,
             backlog_packets: u32::try_from(waiting).unwrap_or(u32::MAX),
             packets: Packets {
-                // Packets are counted when they are let through.
-                arrived: report.packets + report.drops,
-                arrived_bytes: report.bytes,
-                delivered: report.packets.saturating_sub(waiting),
-                delivered_bytes: report.bytes.saturating_sub(queue.map_or(0, |queue| queue.bytes)),
+                // Packets that wait are counted when they leave.
+                arrived: report.packets + report.drops + waiting,
+                arrived_bytes: report.bytes + waiting_bytes,
+                delivered: report.packets,
+                delivered_bytes: report.bytes,
                 dropped_on_arrival: report.drops.saturating_sub(overflowed),
                 overflowed,
                 marked: report.signals.saturating_sub(report.drops.saturating_sub(overflowed)),

@@ -4,6 +4,7 @@ use super::{
     Controlled, Desk, Doors, How, Moves, Source, configured, needs_restart, policy_status, refused, valued,
 };
 use crate::interrupt::HangUp;
+use crate::log::{self, Level};
 use crate::output::Failure;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -144,6 +145,7 @@ impl Watched {
             delay_mean_ms: queue.counters.map(|_| delay),
             delay_max_ms: delay,
             setpoint_ms: Some(queue.target.as_millis_f64()),
+            table_state: queue.state.map_or(0, |state| state as u8),
             virtual_rate_bps: queue.shaper.map(|rate| rate.as_bps_f64()),
             backlog_bytes: counters.waiting.get(),
             backlog_packets: queue.waiting_packets,
@@ -254,6 +256,9 @@ impl Controlled for Asked<'_> {
         }
         if !applied.changed.is_empty() {
             steerer.change(&config, &driver_rate).map_err(wrong)?;
+            if watched.current.steer.log != config.steer.log {
+                log::set_level(Level::of(config.steer.log));
+            }
             applied.at_s = Some(now.as_secs_f64());
             watched.about.changes += 1;
         }

@@ -149,6 +149,7 @@ fn it_is_looked_at_and_held_to_another_policy_and_rate_while_it_runs() {
     let there = &told["links"][0]["directions"][0];
     assert_eq!((code, there["name"].as_str()), (0, Some("a_to_b")), "{told}");
     assert_eq!(there["policy"]["utilization_target"], 0.95, "{told}");
+    assert!(there["table_state"].as_u64() > Some(0), "{told}");
     let (code, told) = asked(&["policy", "utilization_target=60%", "utilization_low=59%"]);
     assert_eq!(code, 0, "{told}");
     assert!(told["links"][0]["applied"]["at_s"].is_number(), "{told}");

@@ -194,6 +194,24 @@ fn a_fifo_below_a_shaper_is_steered_and_put_back_also_after_a_kill() {
     );
     assert_eq!(busy.queues(), found);
 
+    // So it is from outside of the namespace.
+    let mut killed = busy.start(&[]);
+    busy.until("the room becomes less", |now| now != found);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let cleaned = Command::new(WEIR).args(["doctor", "--clean-only"]).output().unwrap();
+    let said = String::from_utf8_lossy(&cleaned.stdout);
+    assert!(cleaned.status.success() && said.contains("d0 bfifo 10:: put its target back"), "{cleaned:?}");
+    assert_eq!(busy.queues(), found);
+
+    // One that would have ended by itself was cut short.
+    let cut = busy.start(&["--duration", "60s"]);
+    busy.until("the room becomes less", |now| now != found);
+    terminate(&cut);
+    let (status, result, said) = ended(cut);
+    assert_eq!((status, &result["interrupted"]), (Some(130), &Value::Bool(true)), "{said}");
+    assert_eq!(busy.queues(), found);
+
     let kept = busy.start(&["--keep"]);
     busy.until("the room becomes less", |now| now != found);
     terminate(&kept);
@@ -336,6 +354,8 @@ fn queues_are_looked_at_and_held_to_another_policy_while_they_are_steered() {
     let queue = &link["directions"][0];
     assert_eq!((&queue["policy"]["key"], &queue["rate_bps"]), (&"policy".into(), &8e6.into()), "{queue}");
     assert!(queue["moves"]["rate"].as_u64() >= Some(1), "{queue}");
+    // By which the alarm of a policy that is missed knows that the link has enough to do.
+    stands("its state is told", &|queue| queue["table_state"].as_u64() > Some(0));
 
     // Another bound, in force with the next look.
     let (status, applied) = ctl(&steered, &["policy", "policy", "target_max=10ms"]);
