@@ -56,6 +56,8 @@ impl HangUp {
     /// From now on SIGHUP that a process sends is such a request. One that the kernel sends, as a terminal
     /// was closed, asks for the end as before, unless the program was started to ignore it.
     pub fn listen() -> HangUp {
+        // The handler for the end, where it is installed later, would take SIGHUP.
+        let _ = interrupted();
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         let goes_on = hangup::SavedAction::is_ignored();
@@ -106,6 +108,12 @@ fn without_rights(body: impl FnOnce() + Send + 'static) {
 /// Whether that was asked for.
 pub fn is_interrupted() -> bool {
     interrupted().load(Ordering::Relaxed)
+}
+
+/// Whether a run that ends by itself was ended before. Ctrl-C is how one without an end ends.
+#[cfg(feature = "live")]
+pub fn is_cut_short(ends_by_itself: bool) -> bool {
+    ends_by_itself && is_interrupted()
 }
 
 /// The title of results, which says if they are not whole.

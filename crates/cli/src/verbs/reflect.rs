@@ -1,8 +1,8 @@
 //! `weir reflect`: turns the probes of another Weir around.
 
-use crate::interrupt::interrupted;
+use crate::interrupt::{interrupted, is_cut_short};
 use crate::log::{self, Entry};
-use crate::output::{Done, Output};
+use crate::output::{Done, INTERRUPTED, Output};
 use crate::speaker::Speaker;
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -112,13 +112,14 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         }
     }
     drop(speaker);
+    let is_interrupted = is_cut_short(end.is_some());
     let counts = reflector.reflected();
     let json = serde_json::json!({
         "interface": setup.interface, "mode": reflector.mode().to_string(), "reflected": counts.reflected,
-        "refused": counts.refused,
+        "refused": counts.refused, "interrupted": is_interrupted,
     });
     output.result(&json, || told(&counts));
-    Ok(ExitCode::SUCCESS)
+    Ok(if is_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
 fn told(counts: &Reflected) -> String {

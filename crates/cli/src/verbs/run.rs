@@ -6,7 +6,7 @@ mod links;
 use crate::control::run::Control;
 use crate::control::{Source, aqm};
 use crate::growing::Growing;
-use crate::interrupt::{HangUp, interrupted};
+use crate::interrupt::{HangUp, interrupted, is_cut_short};
 use crate::live::{About, Shown, View};
 use crate::log::{self, Entry, Level};
 use crate::output::{Done, Failure, INTERRUPTED, Output};
@@ -153,7 +153,7 @@ fn told(Measured { summary, written, out }: Measured, output: &Output) -> Done {
 
 /// Tells what came of each link; those that failed have told why when they did.
 fn told_of_several(all: Vec<(PathBuf, Followed)>, has_end: bool, output: &Output) -> ExitCode {
-    let is_interrupted = interrupted().load(Ordering::Relaxed) && has_end;
+    let is_interrupted = is_cut_short(has_end);
     let one = |(file, result): &(PathBuf, Followed)| {
         let file = file.display().to_string();
         match result {

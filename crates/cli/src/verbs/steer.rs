@@ -2,9 +2,9 @@
 
 use crate::control::steer::{Watched, policy_in_force, settled};
 use crate::control::{Desk, Doors, Source};
-use crate::interrupt::{HangUp, interrupted};
+use crate::interrupt::{HangUp, interrupted, is_cut_short};
 use crate::log::{self, Entry, Level};
-use crate::output::{Done, Failure, Output};
+use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::speaker::Speaker;
 use crate::verbs::init::driver_rate;
 use std::collections::{BTreeMap, BTreeSet};
@@ -266,7 +266,10 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     not_back.iter().for_each(|line| output.tell_error(&Entry::new(Level::Error, "not_put_back", line)));
     worked?;
     let reports = steerer.reports();
-    let json = serde_json::json!({ "queues": reports, "kept": config.steer.keep, "not_put_back": not_back });
+    let is_interrupted = is_cut_short(config.steer.duration.is_some());
+    let json = serde_json::json!({
+        "queues": reports, "kept": config.steer.keep, "not_put_back": not_back, "interrupted": is_interrupted,
+    });
     output.result(&json, || {
         let line = |r: &weir_kernel::Report| {
             format!(
@@ -285,7 +288,11 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         reports.iter().map(line).collect::<Vec<_>>().join("\n")
     });
     let is_bad = !not_back.is_empty() || reports.iter().all(|r| r.left.is_some());
-    Ok(if is_bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(match (is_bad, is_interrupted) {
+        (true, _) => ExitCode::FAILURE,
+        (false, true) => ExitCode::from(INTERRUPTED),
+        (false, false) => ExitCode::SUCCESS,
+    })
 }
 
 /// Until it is stopped, the time is over, or nothing is left to be steered.

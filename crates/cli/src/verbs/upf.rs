@@ -5,7 +5,7 @@ mod session;
 
 use crate::control::upf::{self as control, Followed, LoopStatus, Told, Watched};
 use crate::control::{Desk, Doors, Source};
-use crate::interrupt::{HangUp, interrupted};
+use crate::interrupt::{HangUp, interrupted, is_cut_short};
 use crate::log::{self, Entry, Level};
 use crate::opening::Opening;
 use crate::output::{Done, Failure, INTERRUPTED, Output};
@@ -240,7 +240,7 @@ fn forward(
     let status = serve(config, (desk, mode), kept.as_ref(), asked, &|| thread.is_finished(), output);
     end.store(true, Ordering::Relaxed);
     let left = thread.join().map_err(|_| "the packet loop panicked; the ports are the host's again")??;
-    left.iter().for_each(|line| output.tell(&Entry::warn("not_put_back", line)));
+    left.iter().for_each(|line| output.tell_error(&Entry::new(Level::Error, "not_put_back", line)));
     status
 }
 
@@ -350,7 +350,7 @@ fn serve(
         }
     }
     desk.close();
-    let was_stopped = stop.load(Ordering::Relaxed) && length.is_some();
+    let was_stopped = is_cut_short(length.is_some());
     finish(&mut server, &mut board, start.elapsed(), was_stopped, output)?;
     Ok(if was_stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }

@@ -183,6 +183,15 @@ fn a_lab_is_followed_and_its_policy_changes_and_what_takes_a_restart_is_said() {
     let (code, told) = lab.ctl(&["reload"]);
     assert_eq!(code, 0, "{told}");
     assert_eq!(lab.status().directions[0].rate_bps, Some(20e6));
+    // So does SIGHUP from a process.
+    let (code, told) = lab.ctl(&["set", "link.rate=10Mbit/s"]);
+    assert_eq!(code, 0, "{told}");
+    assert!(Command::new("kill").args(["-HUP", &lab.child.id().to_string()]).status().unwrap().success());
+    let deadline = Instant::now() + PATIENCE;
+    while lab.status().directions[0].rate_bps != Some(20e6) {
+        assert!(Instant::now() < deadline, "{}", lab.said());
+        std::thread::sleep(Duration::from_millis(50));
+    }
     // Its end by request keeps what was measured.
     let (code, told) = lab.ctl(&["drain"]);
     assert_eq!(code, 0, "{told}");

@@ -2,9 +2,9 @@
 
 use crate::control::in_kernel::Watched;
 use crate::control::{Desk, Doors, Source};
-use crate::interrupt::{HangUp, interrupted};
+use crate::interrupt::{HangUp, interrupted, is_cut_short};
 use crate::log::{Entry, Level};
-use crate::output::{Done, Failure, Output};
+use crate::output::{Done, Failure, INTERRUPTED, Output};
 use crate::speaker::Speaker;
 use std::path::Path;
 use std::process::ExitCode;
@@ -41,17 +41,13 @@ fn planned(
     what: InKernel,
     keep: bool,
 ) -> Result<Vec<(&'static str, EgressSetup)>, Errors> {
+    // `fail_open.keep_forwarding` asks for what is so anyway: the kernel forwards all the time.
     let useless = [
         ("sense", !config.sense.is_empty(), "nobody would send probes with --in-kernel"),
         (
             "run.out",
             config.run.out.is_some(),
             "results are printed at the end with --in-kernel, as data with --json",
-        ),
-        (
-            "fail_open.keep_forwarding",
-            config.fail_open.keep_forwarding,
-            "the kernel forwards all the time with --in-kernel",
         ),
     ];
     if let Some((key, _, why)) = useless.iter().find(|(_, is_given, _)| *is_given) {
@@ -147,13 +143,17 @@ pub fn main((config, source): (&RunConfig, Source), what: InKernel, keep: bool, 
     let mut watched = Watched::new((config, again), &names, (mode, after), clock());
     // To look whether the programs are still there, and to take them off.
     let kept = [privileges::QUEUES, privileges::PROGRAMS];
-    privileges::keep(&[&kept[..], &privileges::USERS].concat())?;
-    privileges::confine(&[journals.to_path_buf()], &readable)
-        .iter()
-        .for_each(|line| output.tell(&Entry::info("privileges", line)));
-    let opened = watched.open(doors, source, hangup);
-    let desk = match opened.and_then(|desk| Ok((desk, privileges::keep(&kept)?))) {
-        Ok((desk, ())) => desk,
+    let opened = || -> Result<Desk, Failure> {
+        privileges::keep(&[&kept[..], &privileges::USERS].concat())?;
+        privileges::confine(&[journals.to_path_buf()], &readable)
+            .iter()
+            .for_each(|line| output.tell(&Entry::info("privileges", line)));
+        let desk = watched.open(doors, source, hangup)?;
+        privileges::keep(&kept)?;
+        Ok(desk)
+    };
+    let desk = match opened() {
+        Ok(desk) => desk,
         Err(failure) => {
             end(&mut egresses, &mut link, Some(journal), output);
             return Err(failure);
@@ -162,10 +162,17 @@ pub fn main((config, source): (&RunConfig, Source), what: InKernel, keep: bool, 
     follow((&mut watched, desk), &mut egresses, &mut link, config.run.duration, output);
     let not_back = end(&mut egresses, &mut link, Some(journal), output);
     let reports: Vec<EgressReport> = egresses.iter().map(Egress::report).collect();
-    let json = serde_json::json!({ "egress": reports, "kept": keep, "not_put_back": not_back });
+    let is_interrupted = is_cut_short(config.run.duration.is_some());
+    let json = serde_json::json!({
+        "egress": reports, "kept": keep, "not_put_back": not_back, "interrupted": is_interrupted,
+    });
     output.result(&json, || reports.iter().map(line).collect::<Vec<_>>().join("\n"));
     let is_bad = !not_back.is_empty() || egresses.iter().all(Egress::is_left);
-    Ok(if is_bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(match (is_bad, is_interrupted) {
+        (true, _) => ExitCode::FAILURE,
+        (false, true) => ExitCode::from(INTERRUPTED),
+        (false, false) => ExitCode::SUCCESS,
+    })
 }
 
 /// Looks and answers until it is stopped, the time is over, or nothing is left.
@@ -188,7 +195,7 @@ fn follow(
         }
         for egress in &mut *egresses {
             if let Some(why) = egress.turn(now, link) {
-                speaker.say(Entry::new(Level::Error, "left", format!("left as it is: {why}")));
+                speaker.say(Entry::warn("left", format!("left as it is: {why}")));
             }
         }
         desk.alive();

@@ -9,7 +9,7 @@ use crate::control::customers::{self, Customers};
 use crate::control::run::Control;
 use crate::control::{Doors, Source, folders, in_the_way};
 use crate::growing::{self, Growing, Rotation};
-use crate::interrupt::{HangUp, interrupted};
+use crate::interrupt::{HangUp, is_cut_short};
 use crate::live::View;
 use crate::log::{Entry, Level};
 use crate::opening::Opening;
@@ -410,7 +410,12 @@ impl Watched {
         let Watched { link, mut control, stop, mut end } = self;
         let Link { config, has_others, handle, mut growing, .. } = link;
         let out = out(&config).map(PathBuf::from);
-        privileges::keep(out.as_deref().map_or(&[], privileges::for_results))?;
+        if let Err(error) = privileges::keep(out.as_deref().map_or(&[], privileges::for_results)) {
+            // The loop turns: its ports are put back before this is told.
+            stop.store(true, Ordering::Relaxed);
+            let _ = end.wait();
+            return Err(error.into());
+        }
         let ends = &mut || end.has_come();
         let duration_s = watch(&mut control, handle, ends, &stop, &mut growing, &mut view);
         let outcome = match end.wait() {
@@ -429,9 +434,8 @@ impl Watched {
         }
         // The screen, where it is the last that has one, goes before results are told.
         drop(view);
-        // Ctrl-C is how a run without end ends.
-        let interrupted = interrupted().load(Ordering::Relaxed) && config.run.duration.is_some();
-        let mut summary = summary(&config, outcome, duration_s, interrupted);
+        let is_interrupted = is_cut_short(config.run.duration.is_some());
+        let mut summary = summary(&config, outcome, duration_s, is_interrupted);
         let written = growing.map_or(Ok(()), |growing| growing.finish(&mut summary));
         Ok(Measured { summary, written, out })
     }
