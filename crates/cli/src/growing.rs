@@ -156,6 +156,23 @@ fn all_earlier(earlier: &Path) -> Vec<(u64, PathBuf)> {
     all
 }
 
+/// A table with nothing but its head, under a name of its own until the one before is put aside.
+fn next_table(folder: &Path, name: &str, head: &str) -> std::io::Result<(PathBuf, File)> {
+    let path = folder.join(format!(".{name}.next"));
+    // What a killed run left.
+    let _ = std::fs::remove_file(&path);
+    let mut file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+    // Before the old one is closed, so that one of the two is always locked.
+    let _ = file.try_lock();
+    match file.write_all(head.as_bytes()) {
+        Ok(()) => Ok((path, file)),
+        Err(error) => {
+            let _ = std::fs::remove_file(&path);
+            Err(error)
+        }
+    }
+}
+
 /// Results that grow. As long as they do a file says that they are not whole; at the end the summary comes in
 /// its place.
 pub struct Growing {
@@ -274,6 +291,8 @@ impl Growing {
                     return Err(std::io::Error::other(format!("{name} was replaced, removed or put there")));
                 }
             }
+            // First, so that where there is no room for it nothing has changed.
+            let (next, file) = next_table(&self.folder, name, &head)?;
             for number in (1..kept).rev() {
                 match std::fs::rename(
                     self.folder.join(aside(name, number)),
@@ -285,13 +304,10 @@ impl Growing {
             }
             table.file.sync_all()?;
             std::fs::rename(&path, self.folder.join(aside(name, 1)))?;
+            std::fs::rename(next, &path)?;
             let mut asides = std::mem::take(&mut table.aside);
             asides.insert(0, file_of(&table.file)?);
             asides.truncate(kept as usize);
-            let mut file = OpenOptions::new().append(true).create_new(true).open(&path)?;
-            // Before the old one is closed, so that one of the two is always locked.
-            let _ = file.try_lock();
-            file.write_all(head.as_bytes())?;
             *table = Table { len: head.len() as u64, file, aside: asides };
         }
         Ok(())
@@ -604,6 +620,21 @@ mod tests {
         let told = growing.add(&rows(3.0), &[]).unwrap();
         assert!(told.contains("samples_a_to_b.2.csv was replaced") && !told.contains("make room"), "{told}");
         assert_eq!(fs::read_to_string(out.join("samples_a_to_b.2.csv")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn a_table_stays_where_the_next_one_cannot_begin() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path();
+        let mut growing = Growing::begin(out, Some(Rotation { size: 1, kept: 1 })).unwrap();
+        fs::create_dir(out.join(format!(".{}.next", TABLES[0]))).unwrap();
+        assert!(growing.add(&rows(1.0), &[]).is_some());
+        assert_eq!(times(out), [1]);
+        let mut summary = Summary::default();
+        let told = growing.finish(&mut summary).unwrap_err();
+        assert!(!told.text().contains("replaced"), "{told:?}");
+        assert!(summary.warnings[0].contains("its tables end here"), "{summary:?}");
+        assert!(out.join("summary.json").exists() && out.join("INCOMPLETE").exists());
     }
 
     #[test]

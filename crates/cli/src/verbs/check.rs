@@ -61,7 +61,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
             ("scenario", s.to_toml(), warnings, points.len())
         }
         Checked::Config(c) => ("configuration", c.to_toml(), [c.warnings(), here::run(c)].concat(), 1),
-        Checked::Steer(c) => ("configuration", c.to_toml(), Vec::new(), 1),
+        Checked::Steer(c) => ("configuration", c.to_toml(), here::steer(c), 1),
         Checked::Upf(c) => ("configuration", c.to_toml(), [c.warnings(), here::upf(c)].concat(), 1),
     };
     let file = arguments.file.display().to_string();
@@ -91,8 +91,10 @@ mod here {
     use crate::control::customers::Customers;
     use crate::output::Failure;
     use crate::verbs::run::check_core;
+    use std::collections::BTreeSet;
     use std::path::Path;
-    use weir_config::{RunConfig, UpfConfig};
+    use weir_config::{RunConfig, SteerConfig, UpfConfig};
+    use weir_dataplane::Interface;
     use weir_lab::host;
 
     /// Refuses a file of plans that is wrong.
@@ -104,6 +106,11 @@ mod here {
         let core = check_core(config, &host::cpus().allowed).err();
         let core = core.map(|failure| told(failure.text()));
         ports(&[&config.ports.a, &config.ports.b], true).into_iter().chain(core).collect()
+    }
+
+    pub fn steer(config: &SteerConfig) -> Vec<String> {
+        let names: BTreeSet<&str> = config.queues.iter().map(|queue| queue.interface.as_str()).collect();
+        names.into_iter().filter_map(|name| Interface::find(name).err()).map(told).collect()
     }
 
     pub fn upf(config: &UpfConfig) -> Vec<String> {
@@ -126,7 +133,7 @@ mod here {
 mod here {
     use crate::output::Failure;
     use std::path::Path;
-    use weir_config::{RunConfig, UpfConfig};
+    use weir_config::{RunConfig, SteerConfig, UpfConfig};
 
     /// They are checked where they can be put into force.
     pub fn plans(_: &RunConfig, _: &Path) -> Result<(), Failure> {
@@ -136,6 +143,10 @@ mod here {
     const UNSEEN: &str = "this build of weir looks at neither ports nor cores";
 
     pub fn run(_: &RunConfig) -> Vec<String> {
+        vec![UNSEEN.into()]
+    }
+
+    pub fn steer(_: &SteerConfig) -> Vec<String> {
         vec![UNSEEN.into()]
     }
 

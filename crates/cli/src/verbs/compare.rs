@@ -127,9 +127,9 @@ impl Serialize for Arms {
 pub fn main(arguments: Arguments, output: &Output) -> Done {
     let files = std::slice::from_ref(&arguments.scenario);
     let with = arguments.with;
-    let plan = draft(files, &arguments.set, &arguments.out, &[with.check(), check])?;
-    // Repetitions are for the simulator; here each point is run once.
-    let plan: Vec<Planned> = plan.into_iter().filter(|p| p.run == 0).collect();
+    // Repetitions are for the simulator; here each point is run once, and its folder has no number.
+    let set = [arguments.set.as_slice(), &["run.seeds=1".into()]].concat();
+    let plan = draft(files, &set, &arguments.out, &[with.check(), check])?;
     prepare_all(&arguments.out, &plan)?;
     let mut arms = plan.iter().flat_map(|p| [with.name(), "sim"].map(|arm| p.folder.join(arm)));
     arms.try_for_each(|folder| prepare_old(&folder))?;

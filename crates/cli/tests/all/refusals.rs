@@ -264,6 +264,9 @@ fn ports_and_cores_that_this_machine_lacks_are_warnings() {
     for (warning, part) in warnings.iter().zip(parts) {
         assert!(warning.starts_with("on this machine: ") && warning.contains(part), "{warning}");
     }
+    let steered = file(folder.path(), "queues.toml", "[[queues]]\ninterface = \"no-such-port\"\n");
+    let told = done(&format!("check {}", steered.display()));
+    assert!(told.contains("warning: on this machine: there is no interface `no-such-port`"), "{told}");
 }
 
 #[cfg(unix)]

@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weir_config::{Document, SessionConfig, SessionFile, SessionFlow};
 use weir_upf::client::Established;
 use weir_upf::client::wanted::{pdr_n9, pdr_up};
+use weir_upf::control::PFCP_PORT;
 use weir_upf::rules::{LocalTunnel, Session};
 
 /// A session that was asked for.
@@ -206,7 +207,9 @@ fn file_of(state: &Option<PathBuf>, upf: SocketAddr, own: IpAddr) -> Result<Path
         },
     };
     std::fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
-    let name = format!("sessions-{}-{own}.json", upf.ip()).replace(':', "_");
+    // Two user planes may have one address.
+    let port = if upf.port() == PFCP_PORT { String::new() } else { format!("-{}", upf.port()) };
+    let name = format!("sessions-{}{port}-{own}.json", upf.ip()).replace(':', "_");
     Ok(folder.join(name))
 }
 
