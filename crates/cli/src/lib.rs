@@ -48,7 +48,8 @@ use std::process::ExitCode;
 
 /// Keeps queues short: forwards a link, steers its queue to your policy, and shows what that costs.
 ///
-/// Start with `weir sim data/scenarios/demo.toml`, which computes what flows do to a link.
+/// Start with `weir sim data/scenarios/demo.toml`, which computes what flows do to a link. The Debian package
+/// has `data` and `docs` in /usr/share/doc/weir.
 #[cfg_attr(
     feature = "live",
     doc = "Then `weir doctor` says what this machine can do, and `weir lab data/scenarios/demo.toml` lets real TCP flows \
@@ -104,7 +105,8 @@ const EXAMPLES: &str = "Examples:
   weir reproduce steering --figure 5 --arm sim  the experiment of a paper, claim by claim
   weir reproduce avq --experiment 2             that of another one
 
-This program was made without live links (`run`, `steer`, `upf`, `lab`, `compare`, `doctor`): they need Linux and clang.
+This program was made without what works on live links (`init`, `run`, `ctl`, `steer`, `upf`, `reflect`, `lab`,
+`compare`, `doctor`): it needs Linux and clang.
 
 Exit status: 0 done, 1 failed or a claim missed, 2 wrong arguments or input, 130 interrupted.";
 

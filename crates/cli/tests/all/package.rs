@@ -121,9 +121,20 @@ fn a_package_is_installed_starts_nothing_and_is_purged_without_a_trace() {
         "usr/share/zsh/vendor-completions/_weir",
         "usr/share/fish/vendor_completions.d/weir.fish",
         "usr/share/doc/weir/copyright",
-        "usr/share/doc/weir/install.md",
+        "usr/share/doc/weir/docs/install.md",
+        "usr/share/doc/weir/data/scenarios/traces/recorded/README.md",
     ] {
         assert!(installed.contains(file), "{file}: {installed:?}");
+    }
+    // What the README links to is there, and what the help tells to begin with works.
+    let documents = root.join("usr/share/doc/weir");
+    let text = std::fs::read_to_string(documents.join("README.md")).unwrap();
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    let dead: Vec<&str> = links.filter(|link| !documents.join(link).exists()).collect();
+    assert!(dead.is_empty() && text.contains("]("), "{dead:?}");
+    for scenario in ["data/scenarios/demo.toml", "data/scenarios/vaqm_cell_strong.toml"] {
+        let checked = weir(&["check", documents.join(scenario).to_str().unwrap()]);
+        assert!(checked.status.success(), "{}", said(&checked));
     }
     assert!(
         !installed.iter().any(|path| path.starts_with("run/weir") || path.contains(".wants")),
