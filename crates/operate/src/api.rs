@@ -235,8 +235,8 @@ pub fn description() -> Value {
         "info": {
             "title": "Weir's control socket",
             "description": "HTTP on a Unix socket that belongs to root, and at the address of the page (`--page`), where what \
-                            changes anything takes the header `Authorization: Bearer TOKEN`. Requests without a body of JSON, or with one of more than \
-                            64 KiB, are refused; so are more than 64 connections at once.",
+                            changes anything takes the header `Authorization: Bearer TOKEN`. A change without a body of JSON, or with one of more than \
+                            64 KiB, is refused; so are more than 64 connections at once to the socket, and more than 512 to the address.",
             "version": "1",
             "license": { "name": "MIT OR Apache-2.0" },
         },

@@ -203,9 +203,11 @@ fn tables(record: &Record, all: &[Compared]) -> String {
             Some(left) => (left.as_str(), format!("{} ms", told.told_after_ms)),
             None => ("nothing", "".into()),
         };
-        let then = match (told.put_back, told.left_to_others) {
-            (true, _) => "put back as it was found",
-            (_, true) => "left as the other made it",
+        // What the other made may be as it was found.
+        let is_left = told.left.is_some() && told.left_to_others;
+        let then = match (is_left, told.put_back) {
+            (true, _) => "left as the other made it",
+            (_, true) => "put back as it was found",
             _ => "neither put back nor left",
         };
         let _ = writeln!(text, "| {name} | {what} | {after} | {then} |");

@@ -70,8 +70,8 @@ fn the_study_of_the_page_becomes_its_figures() {
     let study = block(&page, "title = \"Five queues\"");
     let shorter = with(
         &study,
-        "run = { duration = \"60s\", warmup = \"10s\", seeds = 5 }",
-        "run = { duration = \"4s\", warmup = \"1s\", seeds = 3 }",
+        "duration = \"60s\"\nwarmup = \"10s\"\nseeds = 5\n",
+        "duration = \"4s\"\nwarmup = \"1s\"\nseeds = 3\n",
     );
     file(folder, "study.toml", &shorter);
     let sweep = "weir sweep study.toml --out study";
@@ -135,8 +135,12 @@ fn networks_and_objectives_of_the_page_are_valid() {
         file(folder.path(), "network.toml", &text);
         types(folder.path(), "weir check network.toml");
     }
-    let objectives = &lines("run.objectives = ")[0];
-    let small = SMALL.replace("run.duration", &format!("{objectives}\nrun.duration"));
+    let objectives = lines("objectives = [\"power");
+    // They go into the study of the page as they stand.
+    let study = with(&block(&page, "title = \"Five queues\""), "[run]", &objectives.join("\n"));
+    file(folder.path(), "study.toml", &study);
+    types(folder.path(), "weir check study.toml");
+    let small = SMALL.replace("run.duration", &format!("run.{}\nrun.duration", objectives[1]));
     file(folder.path(), "objectives.toml", &small);
     types(folder.path(), "weir sweep objectives.toml --out out");
     let table = fs::read_to_string(folder.path().join("out/table.csv")).unwrap();
