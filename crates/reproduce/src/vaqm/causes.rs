@@ -7,16 +7,17 @@ use weir_measure::result::Recording;
 /// The flow whose round trips are asked for, as a table of the scenario: an image, again and again.
 const IMAGE: u32 = 1;
 
+fn image_rtt_ms(run: &Recording) -> f64 {
+    mean(run.summary.flows.iter().filter(|flow| flow.group == IMAGE).map(|flow| flow.rtt_ms))
+}
+
 /// How many times vAQM shortens round trips is the size of the base station's buffers.
 pub static CELL: Experiment = Experiment {
     name: "cell",
     file: scenario_file!("cause_cell.toml"),
     judge: |points: &Points| {
-        let rtt_ms = |run: &Recording| {
-            mean(run.summary.flows.iter().filter(|flow| flow.group == IMAGE).map(|flow| flow.rtt_ms))
-        };
         let ratio = |buffer: &str| {
-            let [off, on] = ["off", "signals"].map(|vaqm| points.mean(&[vaqm, buffer], rtt_ms));
+            let [off, on] = ["off", "signals"].map(|vaqm| points.mean(&[vaqm, buffer], image_rtt_ms));
             off / on
         };
         let [quarter, half, usual, double] = ["250 kB", "500 kB", "1000 kB", "2000 kB"].map(ratio);
@@ -24,6 +25,31 @@ pub static CELL: Experiment = Experiment {
             "round trips fall {quarter:.1}, {half:.1}, {usual:.1} and {double:.1} times with buffers of 250 kB, 500 kB, 1 MB and 2 MB"
         );
         (found, quarter < 2.5 && (2.5..=4.0).contains(&half) && usual > 4.0)
+    },
+};
+
+/// Slow start that does not end early fills the queue before vAQM is heard.
+pub static HYSTART: Experiment = Experiment {
+    name: "hystart",
+    file: scenario_file!("cause_hystart.toml"),
+    judge: |points: &Points| {
+        let ratio = |vaqm: &str, start: &str| {
+            let [off, on] = ["off", vaqm].map(|vaqm| points.mean(&[vaqm, start], image_rtt_ms));
+            off / on
+        };
+        let [early, late] = ["ends early", "does not"]
+            .map(|start| ["signals", "shaper", "largest"].map(|vaqm| ratio(vaqm, start)));
+        let told = |[signals, shaper, largest]: [f64; 3]| {
+            format!(
+                "{signals:.1} times by signals, {shaper:.1} by our shaper and {largest:.1} by the article's"
+            )
+        };
+        let found = format!(
+            "mean round trips fall {} where slow start ends early, and {} where it does not",
+            told(early),
+            told(late)
+        );
+        (found, early.iter().zip(late).all(|(early, late)| *early >= 2.0 && late < 0.9 * early))
     },
 };
 
