@@ -167,6 +167,14 @@ pub struct State {
 
 impl State {
     fn of(words: &[u64]) -> State {
+        let waiting = words.get(TAIL..TAIL + TAIL_WORDS).map(|tail| Waiting {
+            delay: Duration::from_nanos(words[0]),
+            packets: tail[0],
+            bytes: Bytes::new(tail[1]),
+            free: Time::from_nanos(tail[2]),
+            overflows: tail[4],
+            since: Time::from_nanos(tail[5]),
+        });
         State {
             size: words[0],
             last: Time::from_nanos(words[LAST]),
@@ -175,15 +183,8 @@ impl State {
             signals: words[7],
             drops: words[8],
             empty: Duration::from_nanos(words[9]),
-            since_signal: Noted::of(&words[EPOCH_START..][..EPOCH], words.len() > TAIL),
-            waiting: words.get(TAIL..TAIL + TAIL_WORDS).map(|tail| Waiting {
-                delay: Duration::from_nanos(words[0]),
-                packets: tail[0],
-                bytes: Bytes::new(tail[1]),
-                free: Time::from_nanos(tail[2]),
-                overflows: tail[4],
-                since: Time::from_nanos(tail[5]),
-            }),
+            since_signal: Noted::of(&words[EPOCH_START..][..EPOCH], waiting.is_some()),
+            waiting,
         }
     }
 
@@ -464,15 +465,14 @@ impl Program {
     /// again when it is steered.
     pub fn look(&mut self) -> libbpf_rs::Result<(State, Vec<Noted>)> {
         let words = self.words()?;
-        let ended = words[ENDED];
-        let waits = self.told.room.is_some();
+        let (state, ended) = (State::of(&words), words[ENDED]);
         let noted = |number: u64| {
             let at = EPOCHS + EPOCH * (number % EPOCHS_MOST as u64) as usize;
-            Noted::of(&words[at..][..EPOCH], waits)
+            Noted::of(&words[at..][..EPOCH], state.waiting.is_some())
         };
         let all = (self.told.read..ended).map(noted).collect();
         self.told.read = ended;
-        Ok((State::of(&words), all))
+        Ok((state, all))
     }
 
     /// Attaches it to the egress of an interface, in the place of one that an earlier run left. The interface
