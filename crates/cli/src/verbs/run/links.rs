@@ -410,15 +410,16 @@ impl Watched {
         let Watched { link, mut control, stop, mut end } = self;
         let Link { config, has_others, handle, mut growing, .. } = link;
         let out = out(&config).map(PathBuf::from);
-        if let Err(error) = privileges::keep(out.as_deref().map_or(&[], privileges::for_results)) {
+        let confined = privileges::keep(out.as_deref().map_or(&[], privileges::for_results));
+        let duration_s = if confined.is_ok() {
+            let ends = &mut || end.has_come();
+            watch(&mut control, handle, ends, &stop, &mut growing, &mut view)
+        } else {
             // The loop turns: its ports are put back before this is told.
             stop.store(true, Ordering::Relaxed);
-            let _ = end.wait();
-            return Err(error.into());
-        }
-        let ends = &mut || end.has_come();
-        let duration_s = watch(&mut control, handle, ends, &stop, &mut growing, &mut view);
-        let outcome = match end.wait() {
+            0.0
+        };
+        let outcome = match end.wait().and_then(|outcome| confined.map(|()| outcome).map_err(Failure::from)) {
             Ok(outcome) => outcome,
             Err(failure) => {
                 if has_others {
