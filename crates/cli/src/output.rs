@@ -10,6 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Exit status of a run that was interrupted, as shells give it.
 pub const INTERRUPTED: u8 = 130;
 
+/// The exit status of a run; that it failed is said rather than that it was interrupted.
+pub fn exit_status(has_failed: bool, is_interrupted: bool) -> ExitCode {
+    match (has_failed, is_interrupted) {
+        (true, _) => ExitCode::FAILURE,
+        (false, true) => ExitCode::from(INTERRUPTED),
+        (false, false) => ExitCode::SUCCESS,
+    }
+}
+
 /// Whether something that was printed did not arrive.
 static LOST: AtomicBool = AtomicBool::new(false);
 

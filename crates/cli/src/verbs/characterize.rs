@@ -9,7 +9,7 @@ mod plan;
 mod rules;
 
 use crate::interrupt::{interrupted, is_interrupted};
-use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::output::{Done, Failure, Output, exit_status};
 use crate::progress::Progress;
 use crate::results::{file_set, prepare};
 use crate::runs::run_all;
@@ -18,7 +18,6 @@ use measure::{Case, numbers};
 use plan::{Pair, Subject};
 use rules::{Finding, Results, judge};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use weir_config::Scenario;
 use weir_report::html;
 
@@ -81,7 +80,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     write(&all, &folder)?;
     let report = folder.join("report.html");
     output.result(&page::json(&all, &folder), || page::text(&all, output.colour(), &report));
-    Ok(if is_interrupted() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(exit_status(false, is_interrupted()))
 }
 
 /// Makes all runs. Experiments of which one was interrupted or not begun are left out.

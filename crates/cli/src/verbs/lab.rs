@@ -5,14 +5,13 @@ use crate::control::lab::Control;
 use crate::interrupt::{HangUp, interrupted};
 use crate::live::{About, Shown, View};
 use crate::log::{self, Entry};
-use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::output::{Done, Failure, Output, exit_status};
 use crate::results::{
     FLENT_TEST, Planned, Side, add_comparison, describe, draft, file_set, policies_of, prepare_all,
     set_of_runs, write_as,
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use weir_config::{Document, Link, Scenario, nearest};
@@ -143,7 +142,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     }
     report(&runs, &arguments.out, output);
     let was_interrupted = interrupted().load(Ordering::Relaxed) || control.is_draining();
-    Ok(if was_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(exit_status(false, was_interrupted))
 }
 
 /// A test of Flent for one run, whose folder goes when this is dropped.

@@ -2,10 +2,9 @@
 
 use crate::interrupt::{interrupted, is_cut_short};
 use crate::log::{self, Entry};
-use crate::output::{Done, INTERRUPTED, Output};
+use crate::output::{Done, Output, exit_status};
 use crate::speaker::Speaker;
 use std::net::IpAddr;
-use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_config::is_routed;
@@ -119,7 +118,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         "refused": counts.refused, "interrupted": is_interrupted,
     });
     output.result(&json, || told(&counts));
-    Ok(if is_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(exit_status(false, is_interrupted))
 }
 
 fn told(counts: &Reflected) -> String {

@@ -9,7 +9,7 @@ use crate::growing::Growing;
 use crate::interrupt::{HangUp, interrupted, is_cut_short};
 use crate::live::{About, Shown, View};
 use crate::log::{self, Entry, Level};
-use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::output::{Done, Failure, Output, exit_status};
 use links::{Followed, Measured, Planned, Prepared};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -109,7 +109,6 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         prepared.push(Prepared::new(one, file, has_several.then_some(number), arguments.takeover, asked)?);
     }
     // From here on Ctrl-C ends the run in order, also while the ports are being opened.
-    let _ = interrupted();
     let hangup = HangUp::listen();
     let metrics = links::open_doors(&mut prepared, arguments.takeover)?;
     let has_end = prepared.iter().any(|one| one.config.run.duration.is_some());
@@ -148,7 +147,7 @@ fn told(Measured { summary, written, out }: Measured, output: &Output) -> Done {
         }
     });
     written?;
-    Ok(if summary.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(exit_status(false, summary.interrupted))
 }
 
 /// Tells what came of each link; those that failed have told why when they did.
@@ -181,18 +180,14 @@ fn told_of_several(all: Vec<(PathBuf, Followed)>, has_end: bool, output: &Output
         }
         text
     });
-    match (has_failed, is_interrupted) {
-        (true, _) => ExitCode::FAILURE,
-        (false, true) => ExitCode::from(INTERRUPTED),
-        (false, false) => ExitCode::SUCCESS,
-    }
+    exit_status(has_failed, is_interrupted)
 }
 
 /// The user ended the run before it began, which is in order for one without an end.
 pub fn given_up(has_end: bool, output: &Output) -> ExitCode {
     let said = weir_dataplane::Error::GivenUp.to_string();
     output.result(&serde_json::json!({ "interrupted": true, "warnings": [said] }), || said.clone());
-    if has_end { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS }
+    exit_status(false, has_end)
 }
 
 /// Refuses a core that this program may not use.

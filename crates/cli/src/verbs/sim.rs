@@ -3,14 +3,13 @@
 use super::warmup;
 use crate::capture;
 use crate::interrupt::{interrupted, is_interrupted};
-use crate::output::{Done, Failure, INTERRUPTED, Output, warn};
+use crate::output::{Done, Failure, Output, exit_status, warn};
 use crate::results::{Planned, Side, add_comparison, describe, draft, policies_in, prepare_all, set_of_runs};
 use crate::runs::run_all;
 use crate::simulate::{Simulated, check, record};
 use crate::warmup::Decided;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use weir_config::Record;
 use weir_measure::result::Recording;
 use weir_report::measured::{Measured, measured_with, unfit};
@@ -88,7 +87,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         write_together(&plan, &finished, &arguments.out)?;
     }
     report(&plan, finished, &arguments.out, output)?;
-    Ok(if is_interrupted() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(exit_status(false, is_interrupted()))
 }
 
 /// Every run, with what is to be written down.

@@ -4,7 +4,7 @@ use crate::control::steer::{Watched, policy_in_force, settled};
 use crate::control::{Desk, Doors, Source};
 use crate::interrupt::{HangUp, interrupted, is_cut_short};
 use crate::log::{self, Entry, Level};
-use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::output::{Done, Failure, Output, exit_status};
 use crate::speaker::Speaker;
 use crate::verbs::init::driver_rate;
 use std::collections::{BTreeMap, BTreeSet};
@@ -288,11 +288,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         reports.iter().map(line).collect::<Vec<_>>().join("\n")
     });
     let is_bad = !not_back.is_empty() || reports.iter().all(|r| r.left.is_some());
-    Ok(match (is_bad, is_interrupted) {
-        (true, _) => ExitCode::FAILURE,
-        (false, true) => ExitCode::from(INTERRUPTED),
-        (false, false) => ExitCode::SUCCESS,
-    })
+    Ok(exit_status(is_bad, is_interrupted))
 }
 
 /// Until it is stopped, the time is over, or nothing is left to be steered.

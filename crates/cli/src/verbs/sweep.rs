@@ -1,14 +1,13 @@
 //! `weir sweep`: every combination of a sweep and every seed, in the simulator, on all cores.
 
 use crate::interrupt::{interrupted, is_interrupted};
-use crate::output::{Done, Failure, INTERRUPTED, Output, warn};
+use crate::output::{Done, Failure, Output, exit_status, warn};
 use crate::progress::Progress;
 use crate::results::{load, mark_incomplete};
 use crate::simulate::{check, simulate};
 use crate::sweep::store::{Store, StoredRun};
 use serde::Serialize;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Mutex;
 use weir_config::{Point, Scenario};
 use weir_report::measured::{Measured, measured_with, unfit};
@@ -154,7 +153,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         out: arguments.out.display().to_string(),
     };
     output.result(&told, || told.show(&labels, &arguments));
-    Ok(if told.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(exit_status(false, told.interrupted))
 }
 
 impl Sweep {

@@ -8,7 +8,7 @@ use crate::control::{Desk, Doors, Source};
 use crate::interrupt::{HangUp, interrupted, is_cut_short};
 use crate::log::{self, Entry, Level};
 use crate::opening::Opening;
-use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::output::{Done, Failure, Output, exit_status};
 use crate::results;
 use crate::sessions::{Board, SessionRow};
 use crate::verbs::run::given_up;
@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -352,7 +351,7 @@ fn serve(
     desk.close();
     let was_stopped = is_cut_short(length.is_some());
     finish(&mut server, &mut board, start.elapsed(), was_stopped, output)?;
-    Ok(if was_stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(exit_status(false, was_stopped))
 }
 
 fn show<P: Plane>(server: &mut Server<P>, rows: &[SessionRow], board: &mut Board, elapsed: Duration) {

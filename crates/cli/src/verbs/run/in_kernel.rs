@@ -4,10 +4,9 @@ use crate::control::in_kernel::Watched;
 use crate::control::{Desk, Doors, Source};
 use crate::interrupt::{HangUp, interrupted, is_cut_short};
 use crate::log::{Entry, Level};
-use crate::output::{Done, Failure, INTERRUPTED, Output};
+use crate::output::{Done, Failure, Output, exit_status};
 use crate::speaker::Speaker;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weir_config::{Document, Errors, RunConfig};
@@ -101,7 +100,6 @@ fn end(egresses: &mut [Egress], link: &mut Link, journal: Option<Journal>, outpu
 pub fn main((config, source): (&RunConfig, Source), what: InKernel, keep: bool, output: &Output) -> Done {
     let setups = planned((config, source.document()), what, keep).map_err(Failure::input)?;
     // From here on Ctrl-C ends the run in order.
-    let _ = interrupted();
     let hangup = HangUp::listen();
     let metrics = ("run.metrics", config.run.metrics.as_deref());
     let mut doors = Doors::open(metrics, ("run.page", config.run.page.as_deref()), false)?;
@@ -168,11 +166,7 @@ pub fn main((config, source): (&RunConfig, Source), what: InKernel, keep: bool, 
     });
     output.result(&json, || reports.iter().map(line).collect::<Vec<_>>().join("\n"));
     let is_bad = !not_back.is_empty() || egresses.iter().all(Egress::is_left);
-    Ok(match (is_bad, is_interrupted) {
-        (true, _) => ExitCode::FAILURE,
-        (false, true) => ExitCode::from(INTERRUPTED),
-        (false, false) => ExitCode::SUCCESS,
-    })
+    Ok(exit_status(is_bad, is_interrupted))
 }
 
 /// Looks and answers until it is stopped, the time is over, or nothing is left.
