@@ -180,10 +180,13 @@ fn a_fifo_below_a_shaper_is_steered_and_put_back_also_after_a_kill() {
     assert!(queue["target_max_ms"].as_f64() <= Some(30.0), "{result}");
     assert_eq!(busy.queues(), found);
 
-    let mut killed = busy.start(&[]);
-    busy.until("the room becomes less", |now| now != found);
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    let kill_one = || {
+        let mut killed = busy.start(&[]);
+        busy.until("the room becomes less", |now| now != found);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+    };
+    kill_one();
     // A dead program leaves the queue as it was. Until it died it may have gone on to change it.
     let changed = busy.queues();
     assert_ne!(changed, found);
@@ -195,10 +198,7 @@ fn a_fifo_below_a_shaper_is_steered_and_put_back_also_after_a_kill() {
     assert_eq!(busy.queues(), found);
 
     // So it is from outside of the namespace.
-    let mut killed = busy.start(&[]);
-    busy.until("the room becomes less", |now| now != found);
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    kill_one();
     let cleaned = Command::new(WEIR).args(["doctor", "--clean-only"]).output().unwrap();
     let said = String::from_utf8_lossy(&cleaned.stdout);
     assert!(cleaned.status.success() && said.contains("d0 bfifo 10:: put its target back"), "{cleaned:?}");
