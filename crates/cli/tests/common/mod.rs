@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::io::{Read, Write};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref, DerefMut};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weir_dataplane::privileges;
@@ -151,6 +151,45 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A process that does not outlive its test: killed when dropped, where it has not ended by then.
+pub struct Started(Option<Child>);
+
+const UNTIL_THE_END: &str = "who waits for its end gives it away";
+
+impl Started {
+    pub fn of(command: &mut Command) -> Started {
+        Started(Some(command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"))))
+    }
+
+    /// As [`Child::wait_with_output`].
+    pub fn wait_with_output(mut self) -> Output {
+        self.0.take().expect(UNTIL_THE_END).wait_with_output().unwrap()
+    }
+}
+
+impl Deref for Started {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        self.0.as_ref().expect(UNTIL_THE_END)
+    }
+}
+
+impl DerefMut for Started {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().expect(UNTIL_THE_END)
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `weir run --in-kernel` at the egress of a veth, in namespaces of its own.
 
-use crate::common::{PATIENCE, exec, http, status_of, turn_beside_others as turn, until};
+use crate::common::{PATIENCE, Started, exec, http, status_of, turn_beside_others as turn, until};
 use crate::steer::{Busy, assert_rights, ended};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -28,15 +28,15 @@ impl Place {
         Place { busy: Busy::with(name, &[]), file }
     }
 
-    fn start(&self, words: &[&str]) -> Child {
+    fn start(&self, words: &[&str]) -> Started {
         self.start_as("--in-kernel", words)
     }
 
-    fn start_as(&self, what: &str, words: &[&str]) -> Child {
+    fn start_as(&self, what: &str, words: &[&str]) -> Started {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.busy.namespace, WEIR, "--json", "run"]).arg(&self.file);
         command.arg(what).args(words);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        Started::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
     }
 
     /// The filters where packets leave.

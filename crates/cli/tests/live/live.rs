@@ -2,6 +2,7 @@
 //!
 //! Needs root, iperf3 and util-linux; skipped where they are missing.
 
+use crate::common::Started;
 use crate::skipping::{
     self,
     judged::{Attempt, judged},
@@ -47,7 +48,7 @@ impl Folder {
     }
 
     /// The run on a terminal of its own, which tells the exit status and the terminal's modes at the end.
-    fn on_terminal(&self, seconds: u32, columns: u32) -> Child {
+    fn on_terminal(&self, seconds: u32, columns: u32) -> Started {
         let run = self.arguments(seconds).join("' '");
         // `trap` lets the shell outlive Ctrl-C, to tell.
         let line = format!(
@@ -55,7 +56,8 @@ impl Folder {
         );
         let mut command = Command::new("script");
         command.args(["-qec", &format!("sh -c '{}'", line.replace('\'', "'\\''")), "/dev/null"]);
-        command.env("TERM", "xterm-256color").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+        command.env("TERM", "xterm-256color").stdin(Stdio::piped()).stdout(Stdio::piped());
+        Started::of(&mut command)
     }
 }
 
@@ -183,12 +185,9 @@ fn while_it_is_stopped(attempt: &mut Attempt) {
         [aqm]\nname = \"codel\"\n[[flows]]\ncount = 1\n[[flows]]\ncount = 2\nstart = \"2s\"\nstop = \"4s\"\n\
         [run]\nduration = \"6s\"\nwarmup = \"0s\"\nsample = \"50ms\"\n";
     std::fs::write(&scenario, text).unwrap();
-    let mut child = Command::new(WEIR)
-        .args(["lab".as_ref(), scenario.as_os_str(), "--out".as_ref(), out.as_os_str()])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut command = Command::new(WEIR);
+    command.args(["lab".as_ref(), scenario.as_os_str(), "--out".as_ref(), out.as_os_str()]);
+    let mut child = Started::of(command.stdout(Stdio::null()).stderr(Stdio::null()));
     // A third of the time, and once for longer than a link of `weir run` waits before the kernel takes over.
     let began = Instant::now();
     let pid = child.id() as libc::pid_t;

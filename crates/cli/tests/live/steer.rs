@@ -1,7 +1,7 @@
 //! `weir steer` on queues of this kernel, in namespaces of its own: a FIFO below TBF, which every kernel here
 //! has. CoDel and its relatives run in QEMU (`tools/steer-witness`).
 
-use crate::common::{self, PATIENCE, Weir, assert_settles, exec, is_confined_to, try_exec, turn};
+use crate::common::{self, PATIENCE, Started, Weir, assert_settles, exec, is_confined_to, try_exec, turn};
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
@@ -89,10 +89,10 @@ impl Busy {
     }
 
     /// Starts `weir --json steer d0` with some words.
-    fn start(&self, words: &[&str]) -> Child {
+    fn start(&self, words: &[&str]) -> Started {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace, WEIR, "--json", "steer", "d0"]).args(words);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        Started::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
     }
 
     /// Waits until the queues are such.
@@ -132,8 +132,8 @@ pub(crate) fn terminate(child: &Child) {
 }
 
 /// What a process said at its end: its status, the result, and the rest.
-pub(crate) fn ended(child: Child) -> (Option<i32>, Value, String) {
-    let output = child.wait_with_output().unwrap();
+pub(crate) fn ended(child: Started) -> (Option<i32>, Value, String) {
+    let output = child.wait_with_output();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let result = serde_json::from_slice(&output.stdout);
     (output.status.code(), result.unwrap_or_else(|e| panic!("{e}: {output:?}")), said)

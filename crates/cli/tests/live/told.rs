@@ -510,7 +510,7 @@ fn a_lab_that_waits_for_another_ends_when_it_is_asked_to() {
     let said = folder.path().join("said");
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.arg("lab").arg(&scenario).arg("--out").arg(folder.path().join("out"));
-    let mut lab = command.stdout(fs::File::create(&said).unwrap()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lab = Started::of(command.stdout(fs::File::create(&said).unwrap()).stderr(Stdio::null()));
     let start = Instant::now();
     while !fs::read_to_string(&said).unwrap().contains("waiting for another run") {
         assert!(start.elapsed() < PATIENCE, "it never said that it waits");

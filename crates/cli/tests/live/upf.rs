@@ -3,13 +3,15 @@
 #[allow(dead_code, reason = "each file of tests uses a part of it")]
 use crate::common;
 
-use common::{Attempt, Folder, PATIENCE, ctl, exec, judged, say, skipped, testbed, turn, turn_beside_others};
+use common::{
+    Attempt, Folder, PATIENCE, Started, ctl, exec, judged, say, skipped, testbed, turn, turn_beside_others,
+};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -40,14 +42,24 @@ fn configuration_with(name: &str, server: &str, peer: &str, more: &str) -> PathB
 
 /// A running program; its lines until it serves were read.
 struct Upf {
-    child: Child,
-    file: PathBuf,
+    child: Started,
+    /// Holds the file of its configuration, which goes with it.
+    _file: Configuration,
+}
+
+/// A file of a configuration; removed when dropped.
+struct Configuration(PathBuf);
+
+impl Drop for Configuration {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 impl Upf {
     fn start(mut command: Command, file: PathBuf, options: &[&str]) -> Upf {
         command.args(["--json", "upf"]).arg(&file).args(options).stdin(Stdio::null());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = Started::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let mut said = Vec::new();
         let serves =
@@ -55,33 +67,20 @@ impl Upf {
         assert!(serves, "{said:?}");
         // What follows is read, so that the program never waits for us.
         std::thread::spawn(move || lines.for_each(drop));
-        Upf { child, file }
+        Upf { child, _file: Configuration(file) }
     }
 
     /// Ends it as Ctrl-C does; its exit status and its one object.
-    fn interrupt(mut self) -> (Option<i32>, serde_json::Value) {
+    fn interrupt(self) -> (Option<i32>, serde_json::Value) {
         // SAFETY: no pointers are involved; the process is our child, which was not waited for.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
-        let output = std::mem::replace(&mut self.child, Command::new("true").spawn().unwrap());
-        let output = output.wait_with_output().unwrap();
-        (output.status.code(), serde_json::from_slice(&output.stdout).expect("one JSON object"))
+        self.wait()
     }
-}
 
-impl Upf {
     /// Waits for its end, which another one asks for; as [`Upf::interrupt`].
-    fn wait(mut self) -> (Option<i32>, serde_json::Value) {
-        let child = std::mem::replace(&mut self.child, Command::new("true").spawn().unwrap());
-        let output = child.wait_with_output().unwrap();
+    fn wait(self) -> (Option<i32>, serde_json::Value) {
+        let output = self.child.wait_with_output();
         (output.status.code(), serde_json::from_slice(&output.stdout).expect("one JSON object"))
-    }
-}
-
-impl Drop for Upf {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_file(&self.file);
     }
 }
 
@@ -693,14 +692,12 @@ fn packets_of_a_session_by_hand_pass_as_long_as_it_is_held() {
     };
     let phone = ["add", "phone", "--ue", "10.45.0.7", "--station", "192.0.2.9", "--teid", "0x99"];
     let state = folder.path().join("sessions.json");
-    let mut holder = Command::new("ip")
+    let mut holder = Command::new("ip");
+    holder
         .args(["netns", "exec", testbed.bottleneck(), WEIR, "--json", "upf", "session"])
         .args(phone)
-        .args(["--hold", "--upf", server, "--from", peer, "--state", state.to_str().unwrap()])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        .args(["--hold", "--upf", server, "--from", peer, "--state", state.to_str().unwrap()]);
+    let mut holder = Started::of(holder.stdout(Stdio::piped()).stderr(Stdio::null()));
     let mut told = String::new();
     let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
     while let Some(Ok(line)) = lines.next() {
