@@ -404,7 +404,7 @@ const RESULT: &str = "result.json";
 
 const HEAD: &str = "# Results of reproductions
 
-This page is made by `weir reproduce summary` from what `weir reproduce` wrote; nothing in it is written by hand. Each section says which command made it, when, with which commit, on which machine and with how many \
+This page is made by `weir reproduce summary` from what `weir reproduce` wrote; nothing in it is written by hand. A section whose files were lost says so: it was taken over from an earlier page. Each section says which command made it, when, with which commit, on which machine and with how many \
 runs. \"Paper\" is what the paper says, \"bound\" what was judged by, \"basis\" where that bound comes from. What is run, and what was found: [reproduction.md](reproduction.md). Measurements that are no reproduction: \
 [measurements.md](measurements.md).
 
@@ -544,6 +544,29 @@ fn conditions(value: &Value) -> Vec<String> {
     told.into_iter().flatten().collect()
 }
 
+/// Whether it is the full form or the short one, and under which conditions.
+fn form(value: &Value) -> String {
+    let form = if value["quick"] == true { "short" } else { "full" };
+    [vec![form.to_string()], conditions(value)].concat().join(", ")
+}
+
+/// What tells a claim of results from others of the page, wherever it is judged again.
+fn asked(value: &Value, claim: &Claim, place: &str) -> [String; 3] {
+    // Sentences of steering and AVQ tell the figure or experiment; one of ASQM is of one of its parts.
+    let part_of = part(value).filter(|_| value["paper"] == "asqm").unwrap_or_default();
+    let paper = value["paper"].as_str().unwrap_or_default();
+    let of = [paper, arm(value), part_of, &form(value), place].join(" ");
+    [of, claim.id.clone(), claim.text.clone()]
+}
+
+/// The claims of results, without those that others judge which are as old as the code where these are not.
+fn claims_of<'a>(outcome: &'a Outcome, all: &[Outcome]) -> Vec<&'a Claim> {
+    let current = all.iter().filter(|other| outcome.code != Code::Unchanged && other.code == Code::Unchanged);
+    let newer: BTreeSet<[String; 3]> =
+        current.flat_map(|other| other.claims.iter().map(|claim| asked(&other.value, claim, ""))).collect();
+    outcome.claims.iter().filter(|claim| !newer.contains(&asked(&outcome.value, claim, ""))).collect()
+}
+
 /// What was held of each paper in each arm. Short forms, other conditions and comparisons with another
 /// simulator count apart. Where some rates were run again, a claim counts once, by what is as old as the
 /// code.
@@ -553,23 +576,17 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
     let (current, older): (Vec<_>, Vec<_>) =
         outcomes.iter().partition(|outcome| outcome.code == Code::Unchanged);
     for (number, outcome) in current.into_iter().chain(older).enumerate() {
-        // Sentences of steering and AVQ tell the figure or experiment; one of ASQM is of one of its parts.
-        let part_of = part(&outcome.value).filter(|_| outcome.value["paper"] == "asqm").unwrap_or_default();
-        let paper = outcome.value["paper"].as_str().unwrap_or_default().to_string();
-        let form = if outcome.value["quick"] == true { "short" } else { "full" };
-        let form = [vec![form.to_string()], conditions(&outcome.value)].concat().join(", ");
         let claims = outcome.claims.iter().map(|claim| match claim.id.as_str() {
             WITNESS => (claim, format!(", beside {WITNESS}")),
             _ => (claim, String::new()),
         });
         let elsewhere = outcome.elsewhere.iter().map(|claim| (claim, format!(", in {WITNESS}")));
         let mut is_new = |(claim, place): &(&Claim, String)| {
-            let asked = [&paper, arm(&outcome.value), part_of, &form, place].join(" ");
-            let key = [asked, claim.id.clone(), claim.text.clone()];
-            *counted.entry(key).or_insert(number) == number
+            *counted.entry(asked(&outcome.value, claim, place)).or_insert(number) == number
         };
         for (claim, place) in claims.chain(elsewhere).filter(&mut is_new) {
-            let row = [paper.clone(), arm(&outcome.value).to_string(), form.clone() + &place];
+            let paper = outcome.value["paper"].as_str().unwrap_or_default().to_string();
+            let row = [paper, arm(&outcome.value).to_string(), form(&outcome.value) + &place];
             let sum = sums.entry(row).or_default();
             sum[0] += usize::from(claim.held);
             sum[1] += usize::from(claim.is_missed());
@@ -683,7 +700,8 @@ fn heading(outcome: &Outcome) -> String {
 }
 
 fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
-    let Outcome { made, value, runs, claims, command, folder, code, again, .. } = outcome;
+    let Outcome { made, value, runs, command, folder, code, again, .. } = outcome;
+    let claims = claims_of(outcome, all);
     let _ = writeln!(out, "## {}\n", heading(outcome));
     let _ = writeln!(
         out,
@@ -714,17 +732,22 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         rows(&runs.spreads, out);
     }
     if !claims.is_empty() {
-        let [of_paper, beside]: [Vec<&Claim>; 2] =
-            [false, true].map(|beside| claims.iter().filter(|c| (c.id == WITNESS) == beside).collect());
+        let [of_paper, beside]: [Vec<&Claim>; 2] = [false, true]
+            .map(|beside| claims.iter().copied().filter(|c| (c.id == WITNESS) == beside).collect());
         let held = |claims: &[&Claim]| claims.iter().filter(|c| c.held).count();
         let _ = write!(out, "Claims: {} of {} held", held(&of_paper), of_paper.len());
         if !beside.is_empty() {
             let _ = write!(out, "; {} of {} comparisons with {WITNESS} agree", held(&beside), beside.len());
         }
-        out.push_str(".\n\n");
+        match outcome.claims.len() - claims.len() {
+            0 => out.push_str(".\n\n"),
+            newer => {
+                let _ = writeln!(out, "; {newer} more are judged by newer results of this page alone.\n");
+            }
+        }
         out.push_str("| claim | outcome | paper | bound | measured | what it says | basis |\n");
         out.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
-        for c in claims {
+        for c in &claims {
             let word = Judged::of(c).word();
             let outcome = if c.is_missed() { format!("**{word}**") } else { word.to_string() };
             let cells = [&c.id, &outcome, &c.paper, &c.expected, &c.measured, &c.text, &c.basis];
@@ -1085,7 +1108,13 @@ mod tests {
         };
         assert_eq!(told(&[older()]), "| steering | sim | full | 0 | 3 | 0 | 0 | 0 |");
         let again = outcome(&[1e9], &[("at 1Gbit/s", true), ("at 1Gbit/s", true)], Code::Unchanged);
-        assert_eq!(told(&[older(), again]), "| steering | sim | full | 2 | 1 | 0 | 0 | 0 |");
+        let all = [older(), again];
+        assert_eq!(told(&all), "| steering | sim | full | 2 | 1 | 0 | 0 | 0 |");
+        // Its section does not judge them once more.
+        let mut page = String::new();
+        section(&all[0], &all, &mut page);
+        let counts = "Claims: 0 of 1 held; 2 more are judged by newer results of this page alone.";
+        assert!(page.contains(counts) && !page.contains("at 1Gbit/s"), "{page}");
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub const TABLE: &[Said] = &[
         "D3",
         "GKVQ",
         "loss rates of GKVQ and AVQ comparable",
-        "one percent of the packets, as the paper gives no number",
+        "one percent of the packets, chosen here, as the paper gives no number; it tells nothing of their ratio, which is large",
         "",
     ),
     row(
@@ -96,7 +96,7 @@ pub const TABLE: &[Said] = &[
     ),
     row(
         "D6",
-        "leave, the queue of PI",
+        "leave, the queue of",
         "PI and REM take some time, AVQ responds quickly (figures 6 to 8)",
         SETTLED,
         "with real TCP, which is told by drops in this experiment, AVQ's queue of the 35 flows that stay swings by as many packets as \
@@ -118,7 +118,7 @@ pub const TABLE: &[Said] = &[
     row("D7", "utilization of 1", "one", "99 %", ""),
     row("D7", "", "AVQ maintains the smallest queue (figure 11)", "order only", ""),
     row("D8", "leaves the rest", "98 % and 100 % are simulated", "half a point above 98 %", ""),
-    row("D8", "uses more", "full utilization with 100 %", "order only", ""),
+    row("D8", "uses more", "full utilization with 100 %", "order only: more than with 98 %", ""),
     row(
         "D8",
         "goodput",

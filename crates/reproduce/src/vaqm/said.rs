@@ -19,6 +19,12 @@ const AT_LEAST: &str = "2.5 times: the lower end of \"roughly three\"";
 /// Where that of claims that they are about as long with a weak signal comes from.
 const ABOUT: &str = "half to one and a half times, chosen here";
 
+/// Of real and simulated QUIC: what the experiment shows for TCP by signals is another thing.
+const QUIC_FALLS: &str = "how long round trips of QUIC are without vAQM and with it depends on what its slow start has put into the queue \
+    when it is signalled, and on the base station's buffer, which was chosen here for TCP and the weak signal";
+/// Where the bound of a threefold fall comes from.
+const THREE: &str = "\"roughly three\" is taken for 2.5 to 4 times, chosen here";
+
 /// Claims that no run can judge.
 pub const UNJUDGED: &[Unjudged] = &[];
 
@@ -26,9 +32,30 @@ pub const UNJUDGED: &[Unjudged] = &[];
 pub const TABLE: &[Said] = &[
     row(
         "C1",
+        "QUIC: vAQM reduces the median round trip about threefold",
+        "roughly three times (TCP)",
+        THREE,
+        QUIC_FALLS,
+    ),
+    row(
+        "C1",
+        "QUIC: vAQM with shaper reduces the median round trip about threefold",
+        "roughly three times (TCP)",
+        THREE,
+        QUIC_FALLS,
+    ),
+    row(
+        "C1",
+        "QUIC: vAQM with the article's shaper reduces the median round trip about threefold",
+        "roughly three times (TCP)",
+        THREE,
+        QUIC_FALLS,
+    ),
+    row(
+        "C1",
         "threefold",
         "roughly three times (TCP)",
-        "\"roughly three\" is taken for 2.5 to 4 times, chosen here",
+        THREE,
         "the delay without vAQM depends on the base station's buffer, which the article does not tell, and was chosen here for \
          the weak signal (C3); by the article's own rule it falls about threefold with the same buffer",
     )
@@ -37,7 +64,7 @@ pub const TABLE: &[Said] = &[
         "C1",
         "throughput",
         "nothing; its conclusion: data is to be served at high rates without unnecessary delay",
-        "5 %, chosen here: an AQM that gives up more is no gain",
+        "5 %, a criterion of this repository: an AQM that gives up more is no gain",
         "a queue that is empty when the radio gets faster",
     ),
     row(
@@ -70,7 +97,7 @@ pub const TABLE: &[Said] = &[
         "C4",
         "gains",
         "above 5 ms little gain in utilization",
-        "two points of utilization, as the article gives no number",
+        "two points of utilization, chosen here, with nine flows; with two CoDel loses more of a link (figure 5 of the steering paper)",
         "",
     ),
     row("C4", "", "target 5 ms, interval 100 ms", "the article's text", ""),
