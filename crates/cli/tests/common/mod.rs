@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use weir_dataplane::privileges;
 use weir_lab::{
@@ -36,12 +37,37 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// long it was held: what the runner tells of a test counts the wait for the turn too.
 pub struct Turn {
     begun: Instant,
+    // Given back in this order: who is let in next need not wait for the machine.
     _machine: Exclusive,
+    _place: Option<Place>,
 }
 
 impl Turn {
-    fn begin(machine: Result<Exclusive, weir_lab::Error>) -> Turn {
-        Turn { _machine: machine.unwrap(), begun: Instant::now() }
+    fn begin(machine: Result<Exclusive, weir_lab::Error>, place: Option<Place>) -> Turn {
+        Turn { _machine: machine.unwrap(), _place: place, begun: Instant::now() }
+    }
+}
+
+/// One of the places for tests that run side by side, one more than there are processors: most of their time
+/// they wait for packets. The runner has more threads than that, as most of those wait for a turn.
+struct Place;
+
+static TAKEN: Mutex<usize> = Mutex::new(0);
+static FREE: Condvar = Condvar::new();
+
+impl Place {
+    fn take() -> Place {
+        let most = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+        let taken = TAKEN.lock().expect("nothing panics that holds it");
+        *FREE.wait_while(taken, |taken| *taken >= most).expect("nothing panics that holds it") += 1;
+        Place
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *TAKEN.lock().expect("nothing panics that holds it") -= 1;
+        FREE.notify_one();
     }
 }
 
@@ -54,18 +80,21 @@ impl Drop for Turn {
 
 /// Waits until no other test runs; `None`, said loudly, where live tests cannot run.
 pub fn turn() -> Option<Turn> {
-    can_run_live().then(|| Turn::begin(exclusive(told_waiting())))
+    can_run_live().then(|| Turn::begin(exclusive(told_waiting()), None))
 }
 
 /// The same for a test that judges neither rates nor delays and changes nothing of the machine outside of
 /// its namespaces: waits until none runs that does.
 pub fn turn_beside_others() -> Option<Turn> {
-    can_run_live().then(|| Turn::begin(beside_others(told_waiting())))
+    can_run_live().then(|| {
+        let place = Place::take();
+        Turn::begin(beside_others(told_waiting()), Some(place))
+    })
 }
 
-/// Waits for as long as it takes, and says so if that is longer than other tests take.
+/// Waits for as long as it takes, and says so if that is longer than all other tests of a program take.
 fn told_waiting() -> impl FnMut(Duration) -> ControlFlow<()> {
-    const LONG: Duration = Duration::from_secs(120);
+    const LONG: Duration = Duration::from_secs(900);
     let mut is_told = false;
     move |waited| {
         if waited > LONG && !std::mem::replace(&mut is_told, true) {
