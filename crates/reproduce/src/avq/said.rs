@@ -36,7 +36,14 @@ pub const TABLE: &[Said] = &[
          the first 20 s, in which 180 flows begin; the paper's start is not known",
     )
     .shown_by(&causes::START),
-    row("D1", "", "0.9827, where 0.98 is wanted", "half a point below the aim, a whole above", ""),
+    row(
+        "D1",
+        "",
+        "0.9827, where 0.98 is wanted",
+        "half a point below the aim, a whole above",
+        "with real TCP the virtual capacity, which begins at half of the link, needs 20 s to follow, in which 92 % are used; from 40 s on it is \
+         98.0 %, in a run of 100 s with 180 flows and drops",
+    ),
     row(
         "D2",
         "",
@@ -78,7 +85,8 @@ pub const TABLE: &[Said] = &[
         "tracks 98 % quite well",
         "half a point below, a whole above",
         "with real TCP the least windows of the kernel, two packets, of 60 flows are 120 packets where the path holds 106, so \
-         that no mark makes them leave 2 % of the link",
+         that no mark makes them leave 2 % of the link; bursts of 20 flows meet the room for 50 packets that AVQ is given: they use 97.2 % and \
+         lose 799 packets there in 90 s, and 97.9 % and none with room for 100",
     ),
     row("D4", "", "1.0", "99 %", ""),
     row("D5", "RED", "\"smaller queue sizes\" (figure 5)", "the 50 packets wanted of REM and PI", RED)
