@@ -550,21 +550,27 @@ fn form(value: &Value) -> String {
     [vec![form.to_string()], conditions(value)].concat().join(", ")
 }
 
-/// What tells a claim of results from others of the page, wherever it is judged again.
-fn asked(value: &Value, claim: &Claim, place: &str) -> [String; 3] {
+/// What results are of in which a claim of the same identifier and sentence is the same one, judged again.
+fn asked(value: &Value) -> String {
     // Sentences of steering and AVQ tell the figure or experiment; one of ASQM is of one of its parts.
     let part_of = part(value).filter(|_| value["paper"] == "asqm").unwrap_or_default();
     let paper = value["paper"].as_str().unwrap_or_default();
-    let of = [paper, arm(value), part_of, &form(value), place].join(" ");
-    [of, claim.id.clone(), claim.text.clone()]
+    [paper, arm(value), part_of, &form(value)].join(" ")
 }
 
 /// The claims of results, without those that others judge which are as old as the code where these are not.
 fn claims_of<'a>(outcome: &'a Outcome, all: &[Outcome]) -> Vec<&'a Claim> {
-    let current = all.iter().filter(|other| outcome.code != Code::Unchanged && other.code == Code::Unchanged);
-    let newer: BTreeSet<[String; 3]> =
-        current.flat_map(|other| other.claims.iter().map(|claim| asked(&other.value, claim, ""))).collect();
-    outcome.claims.iter().filter(|claim| !newer.contains(&asked(&outcome.value, claim, ""))).collect()
+    let mut claims: Vec<&Claim> = outcome.claims.iter().collect();
+    if outcome.code != Code::Unchanged {
+        let asked_here = asked(&outcome.value);
+        let newer = all
+            .iter()
+            .filter(|other| other.code == Code::Unchanged && asked(&other.value) == asked_here)
+            .flat_map(|other| other.claims.iter().map(|claim| (&claim.id, &claim.text)))
+            .collect::<BTreeSet<_>>();
+        claims.retain(|claim| !newer.contains(&(&claim.id, &claim.text)));
+    }
+    claims
 }
 
 /// What was held of each paper in each arm. Short forms, other conditions and comparisons with another
@@ -576,17 +582,19 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
     let (current, older): (Vec<_>, Vec<_>) =
         outcomes.iter().partition(|outcome| outcome.code == Code::Unchanged);
     for (number, outcome) in current.into_iter().chain(older).enumerate() {
+        let paper = outcome.value["paper"].as_str().unwrap_or_default().to_string();
+        let (form, asked) = (form(&outcome.value), asked(&outcome.value));
         let claims = outcome.claims.iter().map(|claim| match claim.id.as_str() {
             WITNESS => (claim, format!(", beside {WITNESS}")),
             _ => (claim, String::new()),
         });
         let elsewhere = outcome.elsewhere.iter().map(|claim| (claim, format!(", in {WITNESS}")));
         let mut is_new = |(claim, place): &(&Claim, String)| {
-            *counted.entry(asked(&outcome.value, claim, place)).or_insert(number) == number
+            let key = [format!("{asked}{place}"), claim.id.clone(), claim.text.clone()];
+            *counted.entry(key).or_insert(number) == number
         };
         for (claim, place) in claims.chain(elsewhere).filter(&mut is_new) {
-            let paper = outcome.value["paper"].as_str().unwrap_or_default().to_string();
-            let row = [paper, arm(&outcome.value).to_string(), form(&outcome.value) + &place];
+            let row = [paper.clone(), arm(&outcome.value).to_string(), form.clone() + &place];
             let sum = sums.entry(row).or_default();
             sum[0] += usize::from(claim.held);
             sum[1] += usize::from(claim.is_missed());
