@@ -101,11 +101,11 @@ impl FileSet {
         self.folders.insert(name);
     }
 
-    /// Takes away the files of an older set, but for its folders: for a set whose folders are written one by
-    /// one, so that old and new do not stand side by side under the sign of the old.
-    pub fn withdraw(folder: &Path) -> Result<(), WriteError> {
+    /// Takes away the files of an older set, but for its folders and those of `kept`: for a set whose folders
+    /// are written one by one, so that old and new do not stand side by side under the sign of the old.
+    pub fn withdraw(folder: &Path, kept: &[&str]) -> Result<(), WriteError> {
         let list = List::read(folder);
-        let old: Vec<&String> = list.sign.iter().chain(&list.files).collect();
+        let old = list.sign.iter().chain(&list.files).filter(|name| !kept.contains(&name.as_str()));
         old.into_iter().try_for_each(|name| remove(&folder.join(name)))?;
         sync_folder(folder);
         Ok(())

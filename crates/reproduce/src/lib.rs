@@ -18,6 +18,7 @@ mod claim;
 mod experiment;
 mod figure;
 mod host;
+mod journal;
 mod publish;
 mod runs;
 mod said;

@@ -2,7 +2,8 @@
 //! people.
 
 use crate::figure::Figure;
-use crate::host::{Error, Host, Report};
+use crate::host::{Error, Host, Made, Report};
+use crate::journal::RUNS;
 use crate::said::{Unjudged, totals};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -22,6 +23,8 @@ pub struct Outcome {
     pub about: Value,
     /// The runs, for programs.
     pub runs: Value,
+    /// How many of them were made when and with what, where the folder of results has them.
+    pub origins: Vec<(Made, usize)>,
     /// What programs are told besides: an object, or nothing.
     pub more: Value,
     /// The claims, judged; none where no claim was to be judged.
@@ -52,10 +55,20 @@ impl Outcome {
         }
     }
 
+    /// Says of which runs not the program of today is the origin.
+    pub fn tell_origins(&mut self, host: &dyn Host) {
+        for (made, count) in self.origins.iter().filter(|(made, _)| *made != host.made()) {
+            let Made { date, commit, machine, .. } = made;
+            let runs = if *count == 1 { "One run was".to_string() } else { format!("{count} runs were") };
+            self.notes.push(format!("{runs} made on {date} with commit {commit} on {machine}."));
+        }
+    }
+
     /// Writes the page, the charts and `result.json` beside what is in the set already. The result for
     /// programs comes last: a folder that has one has everything.
     pub fn deliver(mut self, folder: &Path, mut files: FileSet, host: &dyn Host) -> Result<Report, Error> {
         self.keep_measured(host);
+        self.tell_origins(host);
         for figure in &self.figures {
             files.add(format!("{}.svg", figure.file), plot(&figure.plot))?;
         }
@@ -96,6 +109,9 @@ impl Outcome {
         last: &str,
         host: &dyn Host,
     ) -> Result<Report, Error> {
+        if !self.origins.is_empty() {
+            files.keep(RUNS);
+        }
         let json = self.json(folder, host);
         files.add("result.json", serde_json::to_string_pretty(&json).expect("results are plain data"))?;
         files.publish()?;
@@ -125,6 +141,10 @@ impl Outcome {
         result["title"] = self.title.clone().into();
         result["made"] = json!(host.made());
         result["runs"] = self.runs.clone();
+        if !self.origins.is_empty() {
+            let of = |(made, runs): &(Made, usize)| json!({ "runs": runs, "made": made });
+            result["measured"] = self.origins.iter().map(of).collect();
+        }
         result["interrupted"] = host.is_interrupted().into();
         result["out"] = folder.display().to_string().into();
         for (key, value) in self.more.as_object().into_iter().flatten() {

@@ -48,6 +48,14 @@ pub struct Run<C, V> {
     pub warnings: Option<Vec<String>>,
 }
 
+impl<C: Clone, V> Run<C, V> {
+    /// What was measured of a planned run that has no fingerprint.
+    #[cfg(feature = "live")]
+    pub fn of(planned: &Planned<C>, values: V) -> Run<C, V> {
+        Run { case: planned.case.clone(), seed: planned.seed, values, trace_hash: None, warnings: None }
+    }
+}
+
 /// A case that results show as an object of its own, under the key `case`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct NestedCase<C> {

@@ -170,7 +170,7 @@ fn compare(planned: &Planned, with: With, other: &Other, output: &Output) -> Res
     let mut there = other.run(planned, output)?;
     name_alike(&mut there);
     make_folder(folder)?;
-    FileSet::withdraw(folder)?;
+    FileSet::withdraw(folder, &[])?;
     write(&there, scenario, &folder.join(with.name()))?;
     let of_sim = Planned { folder: folder.join("sim"), ..planned.clone() };
     let progress = Progress::new(1, cost(scenario), output);

@@ -123,7 +123,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         recording.summary.warnings.extend(control.changed());
         recording.summary.warnings.extend(flent.as_ref().map(Flent::told));
         if plan.len() > 1 && runs.is_empty() {
-            FileSet::withdraw(&arguments.out)?;
+            FileSet::withdraw(&arguments.out, &[])?;
         }
         let mut files = file_set(&planned.folder)?;
         flent.map_or(Ok(()), |flent| flent.add_to(&mut files))?;

@@ -88,11 +88,8 @@ struct Steering {
     /// Rate of the link, instead of the scenario's; the simulator takes 10 Gbit/s and 1 Gbit/s otherwise.
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
-    #[cfg(feature = "live")]
-    /// Runs of the lab that the folder of results has already, of the same scenario, are not made again:
-    /// to go on after an end, to add runs with a larger `--runs`, or to judge old ones anew.
-    #[arg(long)]
-    resume: bool,
+    #[command(flatten)]
+    resume: Resume,
     #[cfg(feature = "live")]
     /// How often each point is run in the lab, otherwise once; the figure shows the mean and the range.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -124,10 +121,7 @@ impl From<Steering> for steering::Arguments {
             runs: None,
             seeds: s.seeds,
             aqm: s.aqm,
-            #[cfg(feature = "live")]
-            resume: s.resume,
-            #[cfg(not(feature = "live"))]
-            resume: false,
+            resume: s.resume.resume,
             out: s.out,
         }
     }
@@ -166,6 +160,8 @@ struct Avq {
     /// Run the same in another simulator too, and put both side by side.
     #[arg(long, value_parser = choice(&avq::WITNESSES))]
     witness: Option<&'static Choice<()>>,
+    #[command(flatten)]
+    resume: Resume,
     /// Directory for the results.
     #[arg(long, value_name = "DIR", default_value = OUT)]
     out: PathBuf,
@@ -206,6 +202,8 @@ struct Asqm {
     seeds: Option<u32>,
     #[command(flatten)]
     jobs: Jobs,
+    #[command(flatten)]
+    resume: Resume,
     /// Directory for the results.
     #[arg(long, value_name = "DIR", default_value = OUT)]
     out: PathBuf,
@@ -230,6 +228,8 @@ struct Vaqm {
     seeds: Option<u32>,
     #[command(flatten)]
     jobs: Jobs,
+    #[command(flatten)]
+    resume: Resume,
     /// Directory for the results.
     #[arg(long, value_name = "DIR", default_value = OUT)]
     out: PathBuf,
@@ -247,7 +247,15 @@ fn choice<T: Sync>(choices: &'static [Choice<T>]) -> impl TypedValueParser<Value
         .map(|name| by_name(choices, &name).expect("only names of choices are possible"))
 }
 
-// A comment of its own would stand in the help instead of that of the paper.
+// Comments of their own would stand in the help instead of those of the papers.
+#[derive(clap::Args)]
+struct Resume {
+    /// Runs that the folder of results has already, of the same scenario, are not made again: to go on after
+    /// an end, to add runs of other random numbers, or to judge old ones by the claims of this program.
+    #[arg(long)]
+    resume: bool,
+}
+
 #[derive(clap::Args)]
 struct Jobs {
     /// With real TCP, how many runs are made at a time, otherwise 1; each has network namespaces of its own,
@@ -314,20 +322,24 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let report = match arguments.paper {
         Paper::Summary(summary) => return summarize(summary, output),
         Paper::Steering(steering) => steering::reproduce(&steering.into(), output),
-        Paper::Avq(Avq { experiment, arm, quick, seeds, timers, witness, out }) => {
+        Paper::Avq(Avq { experiment, arm, quick, seeds, timers, witness, resume, out }) => {
             let arm = arm.value;
-            avq::reproduce(&avq::Arguments { experiment, arm, quick, seeds, timers, witness, out }, output)
-        }
-        Paper::Asqm(Asqm { figure, arm, quick, borrow, machines, seeds, jobs, out }) => {
-            let (arm, jobs) = (arm.value, jobs.of(arm.value)?);
-            asqm::reproduce(
-                &asqm::Arguments { figure, arm, quick, borrow, machines, seeds, jobs, out },
+            let resume = resume.resume;
+            avq::reproduce(
+                &avq::Arguments { experiment, arm, quick, seeds, timers, witness, resume, out },
                 output,
             )
         }
-        Paper::Vaqm(Vaqm { arm, quick, seeds, jobs, out }) => {
-            let (arm, jobs) = (arm.value, jobs.of(arm.value)?);
-            vaqm::reproduce(&vaqm::Arguments { arm, quick, seeds, jobs, out }, output)
+        Paper::Asqm(Asqm { figure, arm, quick, borrow, machines, seeds, jobs, resume, out }) => {
+            let (arm, jobs, resume) = (arm.value, jobs.of(arm.value)?, resume.resume);
+            asqm::reproduce(
+                &asqm::Arguments { figure, arm, quick, borrow, machines, seeds, jobs, resume, out },
+                output,
+            )
+        }
+        Paper::Vaqm(Vaqm { arm, quick, seeds, jobs, resume, out }) => {
+            let (arm, jobs, resume) = (arm.value, jobs.of(arm.value)?, resume.resume);
+            vaqm::reproduce(&vaqm::Arguments { arm, quick, seeds, jobs, resume, out }, output)
         }
     };
     let Report { json, text, claims } = report.map_err(failure)?;

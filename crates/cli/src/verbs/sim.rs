@@ -76,7 +76,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     prepare_all(&arguments.out, &plan)?;
     let _ = interrupted();
     if plan.len() > 1 {
-        FileSet::withdraw(&arguments.out)?;
+        FileSet::withdraw(&arguments.out, &[])?;
     }
     let decided = match arguments.warmup {
         Some(warmup::Warmup::Auto) => warmup::decide(&mut plan, arguments.seed, output)?,

@@ -196,7 +196,9 @@ fn a_set_in_the_middle_of_being_published_does_not_look_whole() {
     std::fs::remove_dir(folder.0.join("blocked.csv")).expect("it goes");
     publish(&folder.0, &["summary.json"], "third");
     assert_eq!(folder.names(), [".weir-files", "summary.json"]);
-    FileSet::withdraw(&folder.0).expect("it is withdrawn");
+    FileSet::withdraw(&folder.0, &["summary.json"]).expect("it is withdrawn");
+    assert_eq!(folder.names(), [".weir-files", "summary.json"], "but for what is kept");
+    FileSet::withdraw(&folder.0, &[]).expect("it is withdrawn");
     assert_eq!(folder.names(), [".weir-files"]);
 }
 

@@ -477,7 +477,17 @@ pub mod tests {
     pub fn arguments(figure: &str, quick: bool) -> Arguments {
         let figure = by_name(&FIGURES, figure).expect("a figure");
         let out = PathBuf::from("out");
-        Arguments { figure, arm: Arm::Sim, quick, borrow: false, machines: 1, seeds: None, jobs: 1, out }
+        Arguments {
+            figure,
+            arm: Arm::Sim,
+            quick,
+            borrow: false,
+            machines: 1,
+            seeds: None,
+            jobs: 1,
+            resume: false,
+            out,
+        }
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use super::cases::{Algorithm, Case, Direction, Study};
 use super::observer::{Delays, Observer};
 use crate::host::Error;
+use crate::journal::Measurement;
 use crate::runs::{self, NestedCase, Planned, simulate};
 use crate::statistics::{deviation, extremes, mean, sorted};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_sim::batch::Progress;
 
 /// What is measured of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Values {
     /// What each modem delivered on average, in Mbit/s of payload.
     pub bandwidth_mbps: Vec<f64>,
@@ -31,6 +32,16 @@ pub struct Values {
     /// Megabits in each second, of all modems.
     #[serde(skip)]
     pub seconds: Vec<f64>,
+}
+
+impl Measurement for Values {
+    type Detail = (Delays, Vec<f64>);
+    fn take_detail(&mut self) -> (Delays, Vec<f64>) {
+        (std::mem::take(&mut self.delays), std::mem::take(&mut self.seconds))
+    }
+    fn put_detail(&mut self, detail: (Delays, Vec<f64>)) {
+        (self.delays, self.seconds) = detail;
+    }
 }
 
 /// One run.

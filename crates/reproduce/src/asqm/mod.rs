@@ -36,6 +36,8 @@ pub struct Arguments {
     pub seeds: Option<u32>,
     /// Runs with real TCP that are made at a time, 1 or more.
     pub jobs: u32,
+    /// Runs that the folder of results has already are not made again.
+    pub resume: bool,
     /// Folder in which that of the results is made.
     pub out: PathBuf,
 }

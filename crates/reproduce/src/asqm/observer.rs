@@ -1,6 +1,7 @@
 //! What is seen of a run: what each modem delivered in each second, and how long packets took.
 
 use crate::segments::Connections;
+use serde::{Deserialize, Serialize};
 use weir_aqm::Packet;
 use weir_config::{Class, Scenario};
 use weir_sense::probe::Stamp;
@@ -9,7 +10,7 @@ use weir_sim::tap::{LinkContext, Tap, TappedPacket};
 use weir_units::{Duration, Time};
 
 /// Delays in whole milliseconds, up to a minute.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
     counts: Vec<u64>,
     total: u64,

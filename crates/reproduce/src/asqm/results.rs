@@ -4,8 +4,8 @@ use super::cases::plan;
 use super::measured::{Measured, measure};
 use super::{Arguments, claims, draw, said, tables, text};
 use crate::host::{Error, Host, Report};
+use crate::journal::{Done, Journal};
 use crate::publish::Outcome;
-use crate::runs::run_all;
 use crate::said::{Experiments, tell};
 use serde_json::json;
 use std::path::PathBuf;
@@ -15,7 +15,8 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let plan = plan(arguments)?;
     let folder = folder(arguments);
     host.prepare(&folder)?;
-    let runs = run_all(&plan, host, measure)?;
+    let Done { runs, origins } =
+        Journal::begin(&folder, arguments.resume, host)?.simulate(&plan, host, measure)?;
     let cases = Measured::new(&runs);
     let mut claims = match arguments.figure.value.sweeps {
         true => text::oversized(host)?.map_or(Vec::new(), claims::oversized),
@@ -31,6 +32,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
             "borrow": arguments.borrow, "machines": arguments.machines,
         }),
         runs: json!(runs),
+        origins,
         claims: Some(claims),
         unjudged: said::UNJUDGED,
         figures: draw::figures(arguments.figure.value.figures, &cases),

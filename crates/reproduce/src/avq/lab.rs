@@ -8,10 +8,10 @@ use super::results::publish;
 use super::spans::{Span, edges, spans};
 use super::{Arguments, TIMERS};
 use crate::host::{Error, Host, Report};
+use crate::journal::Journal;
 use crate::runs::Planned;
 use weir_config::{EcnUse, EndHost, FlowGroup, Scenario};
 use weir_measure::result::{FlowSample, LinkSample, Recording};
-use weir_report::FileSet;
 use weir_units::Duration;
 
 /// Packets of the link have so many bytes, and TCP's payload with timestamps so many of them.
@@ -42,21 +42,26 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let plan = plan(arguments)?;
     let folder = super::results::folder(arguments);
     host.prepare(&folder)?;
-    let seconds: f64 = plan.iter().map(|live| live.planned.scenario.run.duration.as_secs_f64() + 3.0).sum();
-    host.say(&format!("{} runs, about {:.0} min", plan.len(), seconds / 60.0));
-    FileSet::withdraw(&folder)?;
-    let mut runs = Vec::new();
-    for live in &plan {
-        let Case { experiment, series } = &live.planned.case;
-        let number = u32::from(*experiment);
-        host.say(&format!("[{}/{}] experiment {number}, {series}", runs.len() + 1, plan.len()));
-        let recording = host.lab().run(&live.planned.scenario)?;
-        if host.is_interrupted() {
-            break;
-        }
-        runs.push(measured(live, &recording));
-    }
-    publish(&runs, arguments, &folder, host)
+    let journal = Journal::begin(&folder, arguments.resume, host)?;
+    let planned: Vec<Planned<Case>> = plan.iter().map(|live| live.planned.clone()).collect();
+    let title = |planned: &Planned<Case>| {
+        format!("experiment {}, {}", u32::from(planned.case.experiment), planned.case.series)
+    };
+    let done = journal.live(&planned, 1, host, title, |planned, _| {
+        let is_meant =
+            |live: &&Live| (&live.planned.case, live.planned.seed) == (&planned.case, planned.seed);
+        let live = plan.iter().find(is_meant).expect("it is planned");
+        let run = measured(live, &host.lab().run(&planned.scenario)?);
+        let told = run.values.spans.last().map_or(String::new(), |last| {
+            format!(
+                "{:.1} % of the link and {:.1} packets waiting at the end",
+                last.utilization * 100.0,
+                last.queue
+            )
+        });
+        Ok((run, told))
+    })?;
+    publish(done, arguments, &folder, host)
 }
 
 /// Every run, one after the other of each repetition.

@@ -4,9 +4,10 @@ use super::experiments::{Case, Experiment};
 use super::observer::{Observation, Observer, Sample};
 use super::spans::{Span, spans};
 use crate::host::Error;
+use crate::journal::Measurement;
 use crate::runs::{self, Planned, simulate};
 use crate::statistics::{deviation, jain, mean};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_measure::result::HostJitter;
 use weir_report::chart::PlotPoint;
 use weir_sim::batch::Progress;
@@ -15,7 +16,7 @@ use weir_sim::batch::Progress;
 pub const PACKETS_PER_S: f64 = 1250.0;
 
 /// A span of a run: the load and what came of it, with everything that happened in it.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
     /// Its beginning in seconds.
     pub from_s: f64,
@@ -46,7 +47,7 @@ pub struct Row {
 }
 
 /// What is measured of a run, in any simulator.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Values {
     /// What came of each load.
     pub spans: Vec<Row>,
@@ -63,6 +64,16 @@ impl Values {
     pub fn new(spans: &[Span], seen: Observation) -> Values {
         let rows = spans.iter().map(|span| row(span, &seen)).collect();
         Values { spans: rows, samples: seen.samples, host: None }
+    }
+}
+
+impl Measurement for Values {
+    type Detail = Vec<Sample>;
+    fn take_detail(&mut self) -> Vec<Sample> {
+        std::mem::take(&mut self.samples)
+    }
+    fn put_detail(&mut self, samples: Vec<Sample>) {
+        self.samples = samples;
     }
 }
 

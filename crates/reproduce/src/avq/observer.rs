@@ -2,6 +2,7 @@
 
 use super::spans::{Span, edges};
 use crate::segments::Connections;
+use serde::{Deserialize, Serialize};
 use weir_aqm::Cause;
 use weir_config::Scenario;
 use weir_sim::tap::{LinkContext, Tap, TappedPacket};
@@ -12,7 +13,7 @@ use weir_units::Duration;
 const PACKET_BYTES: f64 = 1000.0;
 
 /// One period of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Its end in seconds.
     pub t_s: f64,

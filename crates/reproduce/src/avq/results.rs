@@ -4,10 +4,12 @@ use super::experiments::{Experiment, plan};
 use super::measured::{Measured, Row, Run, measure};
 use super::observer::Sample;
 use super::{Arguments, claims, draw, paper, said, witness};
+#[cfg(feature = "live")]
+use super::{experiments::Case, measured::Values};
 use crate::choice::Arm;
 use crate::host::{Error, Host, Report};
+use crate::journal::{Done, Journal};
 use crate::publish::Outcome;
-use crate::runs::run_all;
 use crate::said::{Experiments, leave_open, tell, totals};
 use serde_json::json;
 #[cfg(feature = "live")]
@@ -30,10 +32,11 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let ns = arguments.witness.map(|_| witness::find()).transpose()?;
     let folder = folder(arguments);
     host.prepare(&folder)?;
-    let runs = run_all(&plan, host, measure)?;
+    let Done { runs, origins } =
+        Journal::begin(&folder, arguments.resume, host)?.simulate(&plan, host, measure)?;
     let measured = Measured::new(&runs);
     let (mut outcome, tables) = judge(&measured, arguments, host)?;
-    outcome.runs = json!(runs);
+    (outcome.runs, outcome.origins) = (json!(runs), origins);
     let compared = match ns {
         Some(ns) => Some(witness::compare(&measured, witness::run(&ns, &plan, &folder, host)?)),
         None => None,
@@ -51,10 +54,15 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
 
 /// Judges runs of an arm without a witness, and writes what came of them.
 #[cfg(feature = "live")]
-pub fn publish(runs: &[Run], arguments: &Arguments, folder: &Path, host: &dyn Host) -> Result<Report, Error> {
-    let measured = Measured::new(runs);
+pub fn publish(
+    Done { runs, origins }: Done<Case, Values>,
+    arguments: &Arguments,
+    folder: &Path,
+    host: &dyn Host,
+) -> Result<Report, Error> {
+    let measured = Measured::new(&runs);
     let (mut outcome, tables) = judge(&measured, arguments, host)?;
-    outcome.runs = json!(runs);
+    (outcome.runs, outcome.origins) = (json!(runs), origins);
     let mut files = host.files(folder)?;
     for ((experiment, runs), table) in measured.experiments().into_iter().zip(&tables) {
         add_files(experiment, &runs, table, &mut files)?;

@@ -3,8 +3,9 @@
 
 use super::{Arguments, series};
 use crate::host::Error;
+use crate::journal::Measurement;
 use crate::runs::{self, Planned};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_config::{Document, Scenario};
 use weir_measure::result::{HostJitter, LinkSummary, Recording};
 use weir_units::Rate;
@@ -162,7 +163,7 @@ impl Case {
 }
 
 /// What is measured of a run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Values {
     /// What the link did.
     pub link: LinkSummary,
@@ -172,6 +173,16 @@ pub struct Values {
     /// Samples and moves: in the lab, and of figures over time.
     #[serde(skip)]
     pub recording: Option<Recording>,
+}
+
+impl Measurement for Values {
+    type Detail = Option<Recording>;
+    fn take_detail(&mut self) -> Option<Recording> {
+        self.recording.take()
+    }
+    fn put_detail(&mut self, recording: Option<Recording>) {
+        self.recording = recording;
+    }
 }
 
 /// One run.

@@ -2,10 +2,11 @@
 
 use super::cases::{Case, Changes, File, Measured, Part, Run, Values, document, part_at};
 use super::claims::Margins;
-use super::resume::{Kept, ORIGINS, name};
 use super::sim::{judged, rows};
 use super::{Arguments, draw, folder, paper, said};
-use crate::host::{Error, Host, Made, Report};
+use crate::claim::percent;
+use crate::host::{Error, Host, Report};
+use crate::journal::{Done, Journal};
 use crate::publish::{Outcome, titled, with_note};
 use crate::runs::Planned;
 use crate::said::{Experiments, tell};
@@ -61,73 +62,49 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let plan = plan(arguments)?;
     let folder = folder(arguments, &format!("figure{}-lab", arguments.figure.name));
     host.prepare(&folder)?;
-    let mut kept = if arguments.resume { Kept::of(&folder)? } else { Kept::none(&folder) };
-    let taken = plan.iter().map(|planned| take(&kept, planned, arguments)).collect::<Result<Vec<_>, _>>()?;
-    let left = || plan.iter().zip(&taken).filter(|(_, taken)| taken.is_none()).map(|(planned, _)| planned);
-    if arguments.resume {
-        host.say(&format!("{} of {} runs are there already", plan.len() - left().count(), plan.len()));
-    }
-    left().for_each(|planned| kept.forget(&name_of(planned)));
-    let seconds: f64 = left().map(|planned| planned.scenario.run.duration.as_secs_f64() + 2.0).sum();
-    if seconds > 0.0 {
-        host.say(&format!("{} runs, about {:.0} min", left().count(), seconds / 60.0));
-    }
-    FileSet::withdraw(&folder)?;
-    kept.note(None)?;
-    let (mut runs, mut names) = (Vec::new(), Vec::new());
-    for (number, (planned, taken)) in plan.iter().zip(taken).enumerate() {
-        let name = name_of(planned);
-        let recording = match taken {
-            Some(recording) => recording,
-            // Runs that are there count also after an end that was asked for.
-            None if host.is_interrupted() => continue,
-            None => {
-                host.say(&format!("[{}/{}] {}", number + 1, plan.len(), planned.scenario.title));
-                let mut recording = host.lab().run(&planned.scenario)?;
-                // A campaign of hours leaves what it has, also where it is ended.
-                host.lab().write(&recording, &planned.scenario, &folder.join(&name))?;
-                // One that was ended lies there and is judged by nothing.
-                if recording.summary.interrupted {
-                    continue;
-                }
-                kept.note(Some((name.as_str(), host.made())))?;
-                if !arguments.quick {
-                    slim(&mut recording, planned.case.figure);
-                }
-                recording
-            }
-        };
-        names.push(name);
-        runs.push(run_of(planned, recording));
-    }
+    let journal = Journal::begin(&folder, arguments.resume, host)?;
+    let title = |planned: &Planned<Case>| planned.scenario.title.clone();
+    let Done { runs, origins } = journal.live(&plan, 1, host, title, |planned, _| {
+        let mut recording = host.lab().run(&planned.scenario)?;
+        // A campaign of hours leaves what it has, also where it is ended.
+        host.lab().write(
+            &recording,
+            &planned.scenario,
+            &folder.join(name_of(&planned.case, planned.seed)),
+        )?;
+        if !arguments.quick {
+            slim(&mut recording, planned.case.figure);
+        }
+        let run = run_of(planned, recording);
+        let link = &run.values.link;
+        let told = format!("{}, 95 % delay {:.2} ms", percent(link.utilization), link.delay_ms.p95);
+        Ok((run, told))
+    })?;
     if runs.is_empty() {
         return Err(Error::Interrupted("interrupted before the first run was whole".into()));
     }
     let (mut outcome, plots) = judge(&Measured::new(&runs), arguments, host)?;
-    let measured = kept.measured(&names);
-    for (made, count) in measured.iter().filter(|(made, _)| **made != host.made()) {
-        let Made { date, commit, machine, .. } = made;
-        let runs = if *count == 1 { "One run was".to_string() } else { format!("{count} runs were") };
-        outcome.notes.push(format!("{runs} made on {date} with commit {commit} on {machine}."));
-    }
-    let of = |(made, runs): &(&Made, usize)| json!({ "runs": runs, "made": made });
-    outcome.more = json!({ "measured": measured.iter().map(of).collect::<Vec<_>>() });
-    // The folders of runs beyond the plan belong to the results, too, so that nothing removes them.
-    let folders = kept.names().map(String::from).collect();
+    outcome.origins = origins;
+    outcome.tell_origins(host);
+    let folders = if arguments.resume {
+        folders_in(&folder)
+    } else {
+        runs.iter().map(|run| name_of(&run.case, run.seed)).collect()
+    };
     publish(outcome, plots, &runs, &plan, (&folder, folders), host)
 }
 
-/// A run of the plan that is there already, with what is asked of it.
-fn take(kept: &Kept, planned: &Planned<Case>, arguments: &Arguments) -> Result<Option<Recording>, Error> {
-    let mut recording = kept.take(&name_of(planned), &planned.scenario, arguments.quick)?;
-    recording.iter_mut().filter(|_| !arguments.quick).for_each(|r| slim(r, planned.case.figure));
-    Ok(recording)
+/// The folders of runs there, also of those beyond the plan: they belong to the results, so that nothing
+/// removes them.
+fn folders_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let runs = entries.filter(|entry| FileSet::is_in(&entry.path()));
+    runs.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 /// Name of the folder of a run.
-fn name_of(planned: &Planned<Case>) -> String {
-    let Case { figure, series, flows, .. } = &planned.case;
-    name(figure.name(), series, u64::from(*flows), planned.seed)
+fn name_of(Case { figure, series, flows, .. }: &Case, seed: u64) -> String {
+    format!("{}-{}-{flows}-{}", figure.name(), series.replace([' ', ','], "_"), seed)
 }
 
 /// Leaves what claims and charts ask for: samples of all runs of a campaign need more memory than there is.
@@ -276,7 +253,6 @@ fn publish(
     let title = titled(&outcome.title, host);
     let mut files = host.files(folder)?;
     folders.into_iter().for_each(|name| files.add_folder(name));
-    files.keep(ORIGINS);
     let mut shown = Vec::new();
     for run in runs {
         // Runs whose samples were left out have nothing to be drawn over time.

@@ -10,8 +10,6 @@ mod each;
 mod lab;
 mod over_time;
 mod paper;
-#[cfg(feature = "live")]
-mod resume;
 pub(crate) mod said;
 mod sim;
 mod text;
@@ -40,7 +38,7 @@ pub struct Arguments {
     pub seeds: Option<u32>,
     /// Algorithms to which steering is added, instead of the paper's claims.
     pub aqm: Vec<String>,
-    /// Runs in the lab that the folder of results has of the same scenario are not made again.
+    /// Runs that the folder of results has already are not made again.
     pub resume: bool,
     /// Folder in which that of the results is made.
     pub out: PathBuf,
@@ -104,7 +102,6 @@ fn check_arm(arguments: &Arguments) -> Result<(), Error> {
     match arguments.arm {
         Arm::Lab if arguments.seeds.is_some() => refused("--seeds", "sim", "use --runs in the lab"),
         Arm::Sim if arguments.runs.is_some() => refused("--runs", "lab", "use --seeds in the simulator"),
-        Arm::Sim if arguments.resume => refused("--resume", "lab", "leave it out, as the simulator is quick"),
         _ => Ok(()),
     }
 }
@@ -166,7 +163,6 @@ mod tests {
         let seeds = Arguments { arm: Arm::Lab, seeds: Some(2), ..plain() };
         assert_eq!(of(seeds), "--seeds is for --arm sim: choose that, or use --runs in the lab");
         assert!(of(Arguments { runs: Some(2), ..plain() }).starts_with("--runs is for --arm lab"));
-        assert!(of(Arguments { resume: true, ..plain() }).starts_with("--resume is for --arm lab"));
         assert!(check_arm(&Arguments { seeds: Some(2), ..plain() }).is_ok());
     }
 

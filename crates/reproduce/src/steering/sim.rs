@@ -5,8 +5,9 @@ use super::claims::Margins;
 use super::{Arguments, claims, draw, folder, paper, said, text};
 use crate::claim::of_form;
 use crate::host::{Error, Host, Report};
+use crate::journal::{Done, Journal};
 use crate::publish::Outcome;
-use crate::runs::{Planned, run_all, runs_each, simulate};
+use crate::runs::{Planned, runs_each, simulate};
 use crate::said::{Experiments, leave_open, tell};
 use serde_json::json;
 use weir_measure::result::{Claim, Recording, Summary};
@@ -22,9 +23,10 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     }
     let folder = folder(arguments, &format!("figure{}-sim", arguments.figure.name));
     host.prepare(&folder)?;
-    let runs = run_all(&plan, host, measure)?;
+    let Done { runs, origins } =
+        Journal::begin(&folder, arguments.resume, host)?.simulate(&plan, host, measure)?;
     let mut outcome = judge(&Measured::new(&runs), arguments, host)?;
-    outcome.runs = json!(runs);
+    (outcome.runs, outcome.origins) = (json!(runs), origins);
     let mut files = host.files(&folder)?;
     runs.iter().try_for_each(|run| add_samples(run, &mut files))?;
     overviews(&runs, &mut files)?;

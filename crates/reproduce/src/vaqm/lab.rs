@@ -4,8 +4,9 @@ use super::Arguments;
 use super::cases::{Case, Transport, all};
 use super::measured::{Run, Values};
 use super::results::{folder, publish};
-use crate::host::{Error, Host, Report, at_a_time, run_live, waits};
-use crate::runs::NestedCase;
+use crate::host::{Error, Host, Report, at_a_time, waits};
+use crate::journal::Journal;
+use crate::runs::{NestedCase, Planned};
 use crate::statistics::{mean, sorted};
 use std::time::Duration;
 use weir_config::{RunConfig, Upstream};
@@ -92,15 +93,12 @@ pub fn repeat(
     cell::allowed()?;
     let folder = folder(arguments);
     host.prepare(&folder)?;
-    let seeds = u64::from(arguments.seeds.unwrap_or(1));
-    let cases: Vec<(Case, u64)> =
-        all().into_iter().flat_map(|case| (0..seeds).map(move |n| (case, n))).collect();
-    let seconds = if arguments.quick { QUICK_S.0 } else { LENGTH_S.0 } + 1;
-    let minutes = ((cases.len() as u64).div_ceil(u64::from(arguments.jobs)) * seconds) as f64 / 60.0;
-    host.say(&format!("{} runs, about {minutes:.0} min", cases.len()));
-    let title = |(case, _): &(Case, u64)| format!("{} signal, {}", case.signal.name(), case.series());
-    let runs = run_live(&cases, arguments.jobs, host, title, |(case, number), turns| {
-        let (result, beside) = measure(*case, turns, &mut || !host.is_interrupted())?;
+    let title = |planned: &Planned<NestedCase<Case>>| {
+        format!("{} signal, {}", planned.case.signal.name(), planned.case.series())
+    };
+    let journal = Journal::begin(&folder, arguments.resume, host)?;
+    let done = journal.live(&plan(arguments)?, arguments.jobs, host, title, |planned, turns| {
+        let (result, beside) = measure(*planned.case, turns, &mut || !host.is_interrupted())?;
         let values = values_of(result);
         let told = format!(
             "RTT p50 {:.0} ms, p95 {:.0} ms, page {:.2} s, {:.1} Mbit/s",
@@ -110,11 +108,23 @@ pub fn repeat(
             values.goodput_mbps
         );
         let told = std::iter::once(told).chain(beside).collect::<Vec<_>>().join("\n  ");
-        let case = NestedCase { case: *case };
-        Ok((Run { case, seed: *number, values, trace_hash: None, warnings: None }, told))
+        Ok((Run::of(planned, values), told))
     })?;
     let note = std::iter::once(note).chain(at_a_time(arguments.jobs)).collect::<Vec<_>>().join(" ");
-    publish(&runs, note, arguments, &folder, host)
+    publish(done, note, arguments, &folder, host)
+}
+
+/// Every run, with the length that it has here.
+fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
+    let (length, warmup) = if arguments.quick { QUICK_S } else { LENGTH_S };
+    let mut plan = Vec::new();
+    for case in all() {
+        let mut scenario = case.scenario(false)?;
+        let seconds = weir_units::Duration::from_secs;
+        (scenario.run.duration, scenario.run.warmup) = (seconds(length), seconds(warmup));
+        plan.extend(Planned::repeated(&NestedCase { case }, &scenario, arguments.seeds.unwrap_or(1)));
+    }
+    Ok(plan)
 }
 
 /// What was measured, as claims ask for it.

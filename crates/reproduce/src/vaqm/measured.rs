@@ -2,15 +2,16 @@
 
 use super::cases::{Case, IMAGE, PAGE};
 use crate::host::Error;
+use crate::journal::Measurement;
 use crate::runs::{self, NestedCase, Planned, simulate};
 use crate::statistics::{extremes, mean, quantile, sorted};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_measure::result::{FlowSample, Recording};
 use weir_sim::batch::Progress;
 
 /// What is measured of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Values {
     /// Median of the round-trip times that the senders of the watched phone had, in ms.
     pub rtt_median_ms: f64,
@@ -46,6 +47,16 @@ impl Values {
         let bytes: u64 = seen.summary.flows.iter().map(|f| f.bytes).sum();
         let goodput_mbps = bytes as f64 * 8.0 / 1e6 / seen.summary.duration_s;
         Values::new(round_trips(&seen.flow_samples, warmup_s), transfers, goodput_mbps)
+    }
+}
+
+impl Measurement for Values {
+    type Detail = Vec<f64>;
+    fn take_detail(&mut self) -> Vec<f64> {
+        std::mem::take(&mut self.rtts_ms)
+    }
+    fn put_detail(&mut self, rtts_ms: Vec<f64>) {
+        self.rtts_ms = rtts_ms;
     }
 }
 

@@ -1,12 +1,14 @@
 //! Runs the cases, judges the claims, and writes and prints what came of them.
 
+use super::cases::Case;
 use super::cases::plan;
-use super::measured::{Measured, Run, measure};
+use super::measured::{Measured, Values, measure};
 use super::users::{self, Noticed};
 use super::{Arguments, claims, draw, said, tables, text};
 use crate::host::{Error, Host, Report};
+use crate::journal::{Done, Journal};
 use crate::publish::Outcome;
-use crate::runs::run_all;
+use crate::runs::NestedCase;
 use crate::said::{Experiments, tell};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -17,21 +19,21 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let plan = plan(arguments)?;
     let folder = folder(arguments);
     host.prepare(&folder)?;
-    let runs = run_all(&plan, host, measure)?;
+    let done = Journal::begin(&folder, arguments.resume, host)?.simulate(&plan, host, measure)?;
     let beside = Beside { background: text::background(host)?, noticed: users::noticed(arguments, host)? };
-    publish_with(&runs, beside, note(arguments.quick), arguments, &folder, host)
+    publish_with(done, beside, note(arguments.quick), arguments, &folder, host)
 }
 
 /// Judges what an arm measured and writes it.
 #[cfg(feature = "live")]
 pub fn publish(
-    runs: &[Run],
+    done: Done<NestedCase<Case>, Values>,
     note: String,
     arguments: &Arguments,
     folder: &Path,
     host: &dyn Host,
 ) -> Result<Report, Error> {
-    publish_with(runs, Beside::default(), note, arguments, folder, host)
+    publish_with(done, Beside::default(), note, arguments, folder, host)
 }
 
 /// What comes of other runs.
@@ -45,14 +47,14 @@ struct Beside {
 
 /// The same, with what comes of other runs.
 fn publish_with(
-    runs: &[Run],
+    Done { runs, origins }: Done<NestedCase<Case>, Values>,
     beside: Beside,
     note: String,
     arguments: &Arguments,
     folder: &Path,
     host: &dyn Host,
 ) -> Result<Report, Error> {
-    let cases = Measured::new(runs);
+    let cases = Measured::new(&runs);
     let mut claims = claims::all(&cases);
     claims.extend(beside.background);
     tell(&mut claims, said::TABLE, &Experiments::new(host, arguments.quick))?;
@@ -63,6 +65,7 @@ fn publish_with(
         notes: vec![note],
         about: json!({ "paper": "vaqm", "arm": arguments.arm.name(), "quick": arguments.quick }),
         runs: json!(runs),
+        origins,
         more: if beside.noticed.is_empty() { json!(null) } else { json!({ "noticed": beside.noticed }) },
         claims: Some(claims),
         unjudged: said::UNJUDGED,

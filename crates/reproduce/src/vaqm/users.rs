@@ -168,7 +168,14 @@ mod tests {
 
     #[test]
     fn the_first_phone_has_a_call_video_pages_and_its_image() {
-        let of = |quick| Arguments { arm: Arm::Sim, quick, seeds: None, jobs: 1, out: "out".into() };
+        let of = |quick| Arguments {
+            arm: Arm::Sim,
+            quick,
+            seeds: None,
+            jobs: 1,
+            resume: false,
+            out: "out".into(),
+        };
         let plan = plan(&of(false)).unwrap();
         assert_eq!(plan.len(), 2 * 4 * 5);
         let flows = &plan[0].scenario.flows;
@@ -191,7 +198,8 @@ mod tests {
 
     #[test]
     fn a_shaper_makes_a_call_good_that_nobody_could_follow_without() {
-        let quick = Arguments { arm: Arm::Sim, quick: true, seeds: None, jobs: 1, out: "out".into() };
+        let quick =
+            Arguments { arm: Arm::Sim, quick: true, seeds: None, jobs: 1, resume: false, out: "out".into() };
         let runs = plan(&quick).unwrap();
         let seen = |form: Form| {
             let run = runs.iter().find(|run| run.case.1 == form).unwrap();

@@ -6,12 +6,13 @@ use super::cases::{Algorithm, Case, Direction, RTTS, Selection, Study, cases as 
 use super::measured::{Measured, Run, Values};
 use super::observer::Delays;
 use super::{Arguments, claims, draw as paper, said, tables};
-use crate::host::{Error, Host, Report, at_a_time, run_live, waits};
+use crate::host::{Error, Host, Report, at_a_time, waits};
+use crate::journal::{Done, Journal, Measurement};
 use crate::publish::Outcome;
-use crate::runs::NestedCase;
+use crate::runs::{self, NestedCase, Planned};
 use crate::said::{Experiments, tell};
 use crate::statistics::{self, deviation, mean, quantile};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -90,15 +91,11 @@ fn cases(arguments: &Arguments) -> Vec<Case> {
 }
 
 /// What was measured of a run, over all its modems.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Point {
-    #[serde(skip)]
-    case: Case,
     title: String,
-    /// Which of the runs of its case, from 0.
-    run: usize,
     is_download: bool,
-    aqm: &'static str,
+    aqm: String,
     load: String,
     rtt_ms: u64,
     /// Mean throughput of a modem in Mbit/s, and the standard deviation of its seconds.
@@ -117,18 +114,35 @@ struct Point {
     state: Option<String>,
     modems: Vec<weir_measure::result::LinkSummary>,
     #[serde(skip)]
+    seen: Seen,
+}
+
+/// What claims and charts ask for besides.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Seen {
+    /// In order of size.
     pings_ms: Vec<f64>,
-    #[serde(skip)]
+    /// Throughput of modems in seconds, in order of size.
     bins_mbps: Vec<f64>,
     /// Of each modem: the mean of its seconds, and their standard deviation.
-    #[serde(skip)]
     bandwidths: Vec<f64>,
-    #[serde(skip)]
     deviations: Vec<f64>,
 }
 
+impl Measurement for Point {
+    type Detail = Seen;
+    fn take_detail(&mut self) -> Seen {
+        std::mem::take(&mut self.seen)
+    }
+    fn put_detail(&mut self, seen: Seen) {
+        self.seen = seen;
+    }
+}
+
+type LabRun = runs::Run<NestedCase<Case>, Point>;
+
 impl Point {
-    fn of(case: &Case, run: usize, modems: Vec<ModemResult>) -> Point {
+    fn of(case: &Case, modems: Vec<ModemResult>) -> Point {
         let sorted = |of: fn(&ModemResult) -> &Vec<f64>, unit: f64| {
             statistics::sorted(modems.iter().flat_map(|m| of(m).iter().map(move |v| v / unit)))
         };
@@ -143,17 +157,13 @@ impl Point {
         let calls_ms = statistics::sorted(modems.iter().flat_map(|m| m.calls_ms.concat()));
         let ratio = |a: u64, b: u64| a as f64 / b.max(1) as f64;
         Point {
-            case: *case,
             title: title(case),
-            run,
             is_download: case.way == Direction::Download,
-            aqm: case.managed.key(),
+            aqm: case.managed.key().into(),
             load: load_name(case.study).replace('-', ""),
             rtt_ms: case.rtt_ms,
             mbps: mean(bins_mbps.iter().copied()),
             deviation_mbps: mean(deviations.iter().copied()),
-            bandwidths,
-            deviations,
             ping_p50_ms: quantile(&pings_ms, 0.5),
             ping_p95_ms: quantile(&pings_ms, 0.95),
             call_p95_ms: (!calls_ms.is_empty()).then(|| quantile(&calls_ms, 0.95)),
@@ -167,30 +177,7 @@ impl Point {
             returned: is_sensed.then(|| ratio(sensing().map(|s| s.returned).sum(), sent)),
             state: sensing().next().map(|s| s.state.clone()),
             modems: modems.into_iter().map(|m| m.link).collect(),
-            pings_ms,
-            bins_mbps,
-        }
-    }
-
-    /// The same as a run of the simulator, which claims, charts and tables ask for. Round trips are those of
-    /// pings.
-    fn as_simulated(&self) -> Run {
-        let mut delays = Delays::default();
-        self.pings_ms.iter().for_each(|ms| delays.note(*ms));
-        Run {
-            case: NestedCase { case: self.case },
-            seed: self.run as u64,
-            values: Values {
-                bandwidth_mbps: self.bandwidths.clone(),
-                deviation_mbps: self.deviations.clone(),
-                overhead: self.overhead,
-                error_p95_ms: None,
-                voice_p95_ms: self.call_p95_ms,
-                delays,
-                seconds: self.bins_mbps.clone(),
-            },
-            trace_hash: None,
-            warnings: None,
+            seen: Seen { pings_ms, bins_mbps, bandwidths, deviations },
         }
     }
 
@@ -211,6 +198,29 @@ impl Point {
     }
 }
 
+/// A run as the simulator has them, which claims, charts and tables ask for. Round trips are those of
+/// pings.
+fn simulated_run(LabRun { case, seed, values: point, .. }: &LabRun) -> Run {
+    let Seen { pings_ms, bins_mbps, bandwidths, deviations } = &point.seen;
+    let mut delays = Delays::default();
+    pings_ms.iter().for_each(|ms| delays.note(*ms));
+    Run {
+        case: *case,
+        seed: *seed,
+        values: Values {
+            bandwidth_mbps: bandwidths.clone(),
+            deviation_mbps: deviations.clone(),
+            overhead: point.overhead,
+            error_p95_ms: None,
+            voice_p95_ms: point.call_p95_ms,
+            delays,
+            seconds: bins_mbps.clone(),
+        },
+        trace_hash: None,
+        warnings: None,
+    }
+}
+
 const HEADER: [&str; 9] =
     ["run", "Mbit/s", "± in 1 s", "ping p50 ms", "p95 ms", "EF p95 ms", "pages", "probes %", "returned %"];
 
@@ -225,32 +235,20 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let (named, how) = arguments.testbed();
     let folder = arguments.out.join(format!("asqm-lab{named}{which}"));
     host.prepare(&folder)?;
-    let (cases, overrides) = (cases(arguments), Overrides::of(quick));
-    let seeds = arguments.seeds.unwrap_or(1) as usize;
-    let cases: Vec<Case> = (0..seeds).flat_map(|_| cases.iter().copied()).collect();
-    let configs: Vec<AccessConfig> = cases.iter().map(|c| overrides.config(c)).collect::<Result<_, _>>()?;
-    let seconds = (cases.len() as u64).div_ceil(u64::from(arguments.jobs)) * (overrides.length_s + 2);
-    host.say(&format!("{} runs, about {:.0} min", cases.len(), seconds as f64 / 60.0));
-    let of_a_seed = cases.len() / seeds;
-    let plan: Vec<(usize, Case, AccessConfig)> = cases
-        .iter()
-        .zip(configs)
-        .enumerate()
-        .map(|(n, (case, config))| (n / of_a_seed, *case, config))
-        .collect();
-    let points = run_live(
-        &plan,
-        arguments.jobs,
-        host,
-        |(_, case, _)| title(case),
-        |(seed, case, config), turns| {
-            let point = Point::of(case, *seed, run(config, host, turns)?);
-            let told = point.row()[1..].join("  ");
-            Ok((point, told))
-        },
-    )?;
-    let rows: Vec<Vec<String>> = points.iter().map(Point::row).collect();
-    let runs: Vec<Run> = points.iter().map(Point::as_simulated).collect();
+    let plan = plan(arguments)?;
+    let overrides = Overrides::of(quick);
+    plan.iter().try_for_each(|planned| overrides.config(&planned.case).map(drop))?;
+    let journal = Journal::begin(&folder, arguments.resume, host)?;
+    let title = |planned: &Planned<NestedCase<Case>>| title(&planned.case);
+    let Done { runs: points, origins } =
+        journal.live(&plan, arguments.jobs, host, title, |planned, turns| {
+            let config = overrides.config(&planned.case)?;
+            let values = Point::of(&planned.case, run(&config, host, turns)?);
+            let told = values.row()[1..].join("  ");
+            Ok((LabRun::of(planned, values), told))
+        })?;
+    let rows: Vec<Vec<String>> = points.iter().map(|run| run.values.row()).collect();
+    let runs: Vec<Run> = points.iter().map(simulated_run).collect();
     let measured = Measured::new(&runs);
     let mut claims = claims::all(&measured);
     if quick {
@@ -272,6 +270,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
             "borrow": arguments.borrow, "machines": arguments.machines, "jobs": arguments.jobs,
         }),
         runs: json!(points),
+        origins,
         claims: Some(claims),
         unjudged: said::UNJUDGED,
         figures,
@@ -281,6 +280,22 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         ..Outcome::default()
     };
     outcome.deliver(&folder, host.files(&folder)?, host)
+}
+
+/// Every run, one after the other of each repetition, with the length that it has here.
+fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
+    let (cases, overrides) = (cases(arguments), Overrides::of(arguments.quick));
+    let mut plan = Vec::new();
+    for seed in 0..u64::from(arguments.seeds.unwrap_or(1)) {
+        for case in &cases {
+            let mut scenario = case.scenario(false)?;
+            let seconds = weir_units::Duration::from_secs;
+            let Overrides { length_s, warmup_s, .. } = *overrides;
+            (scenario.run.duration, scenario.run.warmup) = (seconds(length_s), seconds(warmup_s));
+            plan.push(Planned { case: NestedCase { case: *case }, seed, scenario });
+        }
+    }
+    Ok(plan)
 }
 
 /// What a reader should know.
@@ -341,6 +356,11 @@ mod tests {
         }
     }
 
+    fn of_case(case: &Case, modems: Vec<ModemResult>) -> LabRun {
+        let (case, values) = (NestedCase { case: *case }, Point::of(case, modems));
+        LabRun { case, seed: 0, values, trace_hash: None, warnings: None }
+    }
+
     #[test]
     fn a_call_of_each_home_is_judged_beside_what_does_not_sense() {
         for (quick, homes) in [(true, 1), (false, 3)] {
@@ -357,7 +377,7 @@ mod tests {
                 let of = |case: &Case| {
                     let ms = if case.managed == Algorithm::Asqm { asqm_ms } else { 1300.0 };
                     let of_call = ModemResult { calls_ms: vec![vec![ms; 9]], ..ModemResult::default() };
-                    Point::of(case, 0, vec![of_call]).as_simulated()
+                    simulated_run(&of_case(case, vec![of_call]))
                 };
                 let runs: Vec<Run> = voice.clone().map(of).collect();
                 claims::all(&Measured::new(&runs)).iter().map(|c| (c.id.clone(), c.held)).collect::<Vec<_>>()
@@ -373,18 +393,18 @@ mod tests {
             |pings_ms: Vec<f64>| ModemResult { pings_ms, bins_bps: vec![6e6, 7e6], ..ModemResult::default() };
         let points = |asqm_ms: f64| {
             let [codel, asqm] = <[Case; 2]>::try_from(cases(&arguments("4-15", true))).expect("two");
-            let of = |case, ms| Point::of(case, 0, vec![modem(vec![ms; 9])]);
+            let of = |case, ms| of_case(case, vec![modem(vec![ms; 9])]);
             [of(&codel, 1400.0), of(&asqm, asqm_ms)]
         };
         let judged = |asqm_ms: f64, id: &str| -> Vec<bool> {
-            let runs = points(asqm_ms).each_ref().map(Point::as_simulated);
+            let runs = points(asqm_ms).each_ref().map(simulated_run);
             let claims = claims::all(&Measured::new(&runs));
             claims.iter().filter(|c| c.id == id).map(|c| c.held).collect()
         };
         assert_eq!(judged(200.0, "B10"), [true, false], "they do not vary");
         assert_eq!(judged(200.0, "B11"), [true]);
         assert_eq!(judged(800.0, "B11"), [false]);
-        let point = &points(200.0)[0];
+        let point = &points(200.0)[0].values;
         assert_eq!((point.mbps, point.deviation_mbps, point.ping_p95_ms), (6.5, 0.5, 1400.0));
     }
 }

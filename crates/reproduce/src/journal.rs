@@ -1,0 +1,295 @@
+//! The runs of a folder of results, each written there when it has been made: a reproduction that was ended
+//! goes on where it was, and runs of hours are judged again without being made again.
+
+#[cfg(feature = "live")]
+use crate::host::run_live;
+use crate::host::{Error, Host, Made};
+use crate::runs::{Planned, Run, run_all};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+#[cfg(feature = "live")]
+use weir_lab::SideBySide;
+use weir_report::{FileSet, read_regular};
+use weir_sim::batch::{Progress, lock};
+
+/// Name of the file: MessagePack, two objects for each run. The first says which run it is, the second what
+/// was measured.
+pub const RUNS: &str = "runs.msgpack";
+
+/// What is measured of a run.
+pub trait Measurement: Serialize + DeserializeOwned + Send {
+    /// What results do not show of it, and claims and charts ask for.
+    type Detail: Serialize + DeserializeOwned;
+    /// Takes that out.
+    fn take_detail(&mut self) -> Self::Detail;
+    /// Puts it back.
+    fn put_detail(&mut self, detail: Self::Detail);
+}
+
+/// Which run it is. Two are the same if they agree in all of this.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Name {
+    /// The case, as results show it.
+    case: String,
+    /// The number of the run, from which its random numbers come.
+    seed: u64,
+    /// What was run.
+    scenario: String,
+}
+
+impl Name {
+    fn of<C: Serialize>(planned: &Planned<C>) -> Name {
+        let case = serde_json::to_string(&planned.case).expect("cases are plain data");
+        Name { case, seed: planned.seed, scenario: planned.scenario.to_toml() }
+    }
+}
+
+/// The first object of a run.
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    name: Name,
+    made: Made,
+}
+
+/// The second one.
+#[derive(Debug, Serialize, Deserialize)]
+struct Body<V, D> {
+    values: V,
+    detail: D,
+    trace_hash: Option<String>,
+    warnings: Option<Vec<String>>,
+}
+
+/// A run in the file.
+#[derive(Debug)]
+struct Entry {
+    made: Made,
+    body: Range<usize>,
+}
+
+/// The file of a folder.
+pub struct Journal {
+    path: PathBuf,
+    file: Mutex<File>,
+    /// When and with what runs are made now.
+    made: Made,
+    /// What was in the file at the beginning.
+    bytes: Vec<u8>,
+    entries: BTreeMap<Name, Entry>,
+}
+
+/// Runs, and how many of them were made when and with what.
+pub struct Done<C, V> {
+    /// In the order of the plan.
+    pub runs: Vec<Run<C, V>>,
+    /// The latest origins first.
+    pub origins: Vec<(Made, usize)>,
+}
+
+/// A run of a file, if it is there, and when and with what it was made.
+type Taken<C, V> = Option<(Run<C, V>, Made)>;
+
+impl Journal {
+    /// Begins the file of a folder that was prepared: with what is in it, or empty. The files of the results
+    /// before are taken away.
+    ///
+    /// # Errors
+    ///
+    /// If the file is not one of these, or cannot be read or written.
+    pub fn begin(folder: &Path, resume: bool, host: &dyn Host) -> Result<Journal, Error> {
+        let path = folder.join(RUNS);
+        let bytes = if resume && path.exists() {
+            read_regular(&path).map_err(|e| damaged(&path, &e))?
+        } else {
+            Vec::new()
+        };
+        let (entries, whole) = entries(&bytes).map_err(|e| damaged(&path, &e))?;
+        if whole < bytes.len() {
+            host.say(&format!("{}: its last run is cut off and is made again", path.display()));
+        }
+        FileSet::withdraw(folder, &[RUNS])?;
+        if !resume || !path.exists() {
+            FileSet::append(folder, RUNS, [])?;
+        }
+        let failed = |e: std::io::Error| failed(&path, &e);
+        let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
+        file.set_len(whole as u64).map_err(failed)?;
+        Ok(Journal { file: Mutex::new(file), made: host.made(), bytes, entries, path })
+    }
+
+    /// The run that is planned, if the file has it.
+    fn take<C: Clone + Serialize, V: Measurement>(&self, planned: &Planned<C>) -> Result<Taken<C, V>, Error> {
+        let Some(entry) = self.entries.get(&Name::of(planned)) else { return Ok(None) };
+        let body: Body<V, V::Detail> =
+            rmp_serde::from_slice(&self.bytes[entry.body.clone()]).map_err(|e| damaged(&self.path, &e))?;
+        let Body { mut values, detail, trace_hash, warnings } = body;
+        values.put_detail(detail);
+        let run = Run { case: planned.case.clone(), seed: planned.seed, values, trace_hash, warnings };
+        Ok(Some((run, entry.made.clone())))
+    }
+
+    /// Writes a run that was made.
+    fn note<C: Serialize, V: Measurement>(
+        &self,
+        planned: &Planned<C>,
+        mut run: Run<C, V>,
+    ) -> Result<Run<C, V>, Error> {
+        let head = Head { name: Name::of(planned), made: self.made.clone() };
+        let detail = run.values.take_detail();
+        let body = Body {
+            values: &run.values,
+            detail: &detail,
+            trace_hash: run.trace_hash.clone(),
+            warnings: run.warnings.clone(),
+        };
+        let objects = [rmp_serde::to_vec_named(&head), rmp_serde::to_vec_named(&body)];
+        let bytes = objects.into_iter().collect::<Result<Vec<_>, _>>().expect("runs are plain data").concat();
+        lock(&self.file).write_all(&bytes).map_err(|e| failed(&self.path, &e))?;
+        run.values.put_detail(detail);
+        Ok(run)
+    }
+
+    /// Makes the runs of a plan that the file does not have, by `make`, which is given them, and a function
+    /// to write each when it has been made. Those of the file count also after an end that was asked for.
+    ///
+    /// # Errors
+    ///
+    /// If a run cannot be made, read or written.
+    pub fn complete<C, V, F>(
+        &self,
+        plan: &[Planned<C>],
+        host: &dyn Host,
+        make: F,
+    ) -> Result<Done<C, V>, Error>
+    where
+        C: Clone + Serialize + PartialEq,
+        V: Measurement,
+        F: FnOnce(&[Planned<C>], &Note<'_, C, V>) -> Result<Vec<Run<C, V>>, Error>,
+    {
+        let taken =
+            plan.iter().map(|planned| self.take(planned)).collect::<Result<Vec<Taken<C, V>>, Error>>()?;
+        let left: Vec<Planned<C>> =
+            plan.iter().zip(&taken).filter(|(_, run)| run.is_none()).map(|(p, _)| p.clone()).collect();
+        if !self.entries.is_empty() {
+            host.say(&format!("{} of {} runs are there already", plan.len() - left.len(), plan.len()));
+        }
+        let mut made = make(&left, &|planned, run| self.note(planned, run))?.into_iter().peekable();
+        let mut done = Done { runs: Vec::with_capacity(plan.len()), origins: Vec::new() };
+        for (planned, taken) in plan.iter().zip(taken) {
+            let is_this = |run: &Run<C, V>| (&run.case, run.seed) == (&planned.case, planned.seed);
+            let next = taken.or_else(|| Some((made.next_if(is_this)?, self.made.clone())));
+            let Some((run, made)) = next else { continue };
+            match done.origins.iter_mut().find(|(origin, _)| *origin == made) {
+                Some((_, runs)) => *runs += 1,
+                None => done.origins.push((made, 1)),
+            }
+            done.runs.push(run);
+        }
+        done.origins.sort_by(|a, b| b.0.date.cmp(&a.0.date));
+        Ok(done)
+    }
+
+    /// The same in the simulator, on all processors.
+    ///
+    /// # Errors
+    ///
+    /// See [`Journal::complete`].
+    pub fn simulate<C, V>(
+        &self,
+        plan: &[Planned<C>],
+        host: &dyn Host,
+        measure: impl Fn(&Planned<C>, &dyn Progress) -> Result<Option<Run<C, V>>, Error> + Sync,
+    ) -> Result<Done<C, V>, Error>
+    where
+        C: Clone + Serialize + PartialEq + Sync + Send,
+        V: Measurement,
+    {
+        self.complete(plan, host, |left, note| {
+            run_all(left, host, |planned, progress| {
+                measure(planned, progress)?.map(|run| note(planned, run)).transpose()
+            })
+        })
+    }
+}
+
+#[cfg(feature = "live")]
+impl Journal {
+    /// The same with real TCP, `jobs` at a time; each run comes with what is said of it.
+    ///
+    /// # Errors
+    ///
+    /// See [`Journal::complete`].
+    pub fn live<C, V>(
+        &self,
+        plan: &[Planned<C>],
+        jobs: u32,
+        host: &dyn Host,
+        title: impl Fn(&Planned<C>) -> String + Sync,
+        run: impl Fn(&Planned<C>, &SideBySide) -> Result<(Run<C, V>, String), Error> + Sync,
+    ) -> Result<Done<C, V>, Error>
+    where
+        C: Clone + Serialize + PartialEq + Sync + Send,
+        V: Measurement,
+    {
+        self.complete(plan, host, |left, note| {
+            let seconds: f64 = left.iter().map(|p| p.scenario.run.duration.as_secs_f64() + AROUND_S).sum();
+            host.say(&format!("{} runs, about {:.0} min", left.len(), seconds / f64::from(jobs) / 60.0));
+            run_live(left, jobs, host, title, |planned, turns| {
+                let (made, told) = run(planned, turns)?;
+                // One that was ended is none.
+                let made = if host.is_interrupted() { made } else { note(planned, made)? };
+                Ok((made, told))
+            })
+        })
+    }
+}
+
+/// What a run with real TCP takes beside its length, about, in seconds.
+#[cfg(feature = "live")]
+const AROUND_S: f64 = 2.0;
+
+/// Writes a run that was made, and returns it.
+pub type Note<'a, C, V> = dyn Fn(&Planned<C>, Run<C, V>) -> Result<Run<C, V>, Error> + Sync + 'a;
+
+/// The runs of a file, and how many of its bytes they are: the last one may be cut off.
+fn entries(bytes: &[u8]) -> Result<(BTreeMap<Name, Entry>, usize), rmp_serde::decode::Error> {
+    let (mut rest, mut entries, mut whole) = (bytes, BTreeMap::new(), 0);
+    while !rest.is_empty() {
+        let head: Result<Head, _> = rmp_serde::from_read(&mut rest);
+        let from = bytes.len() - rest.len();
+        let read = head.and_then(|head| rmp_serde::from_read(&mut rest).map(|_: IgnoredAny| head));
+        let Head { name, made } = match read {
+            Ok(head) => head,
+            Err(e) if is_cut_off(&e) => break,
+            Err(e) => return Err(e),
+        };
+        whole = bytes.len() - rest.len();
+        entries.insert(name, Entry { made, body: from..whole });
+    }
+    Ok((entries, whole))
+}
+
+fn is_cut_off(e: &rmp_serde::decode::Error) -> bool {
+    use rmp_serde::decode::Error::{InvalidDataRead, InvalidMarkerRead};
+    let (InvalidDataRead(e) | InvalidMarkerRead(e)) = e else { return false };
+    e.kind() == std::io::ErrorKind::UnexpectedEof
+}
+
+fn damaged(path: &Path, what: &dyn std::fmt::Display) -> Error {
+    let remedy = "remove it, or leave --resume out";
+    Error::Input(format!("{}: cannot be read as runs of this program: {what}; {remedy}", path.display()))
+}
+
+fn failed(path: &Path, what: &dyn std::fmt::Display) -> Error {
+    Error::Failed(format!("{}: cannot write what was measured: {what}", path.display()))
+}
+
+#[cfg(test)]
+#[path = "journal_tests.rs"]
+mod tests;

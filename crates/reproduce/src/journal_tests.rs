@@ -1,0 +1,187 @@
+use super::*;
+use crate::statistics::mean;
+use serde_json::Value;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use weir_config::Document;
+use weir_report::table::Paint;
+
+struct Quiet(Mutex<Vec<String>>);
+
+impl Host for Quiet {
+    fn say(&self, line: &dyn std::fmt::Display) {
+        lock(&self.0).push(line.to_string());
+    }
+    fn paint(&self) -> Paint {
+        Paint::Plain
+    }
+    fn made(&self) -> Made {
+        Made { commit: "abc1234".into(), date: "2026-11-27".into(), ..Made::default() }
+    }
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+    fn progress(&self, _: usize, _: f64) -> Box<dyn Progress + '_> {
+        unreachable!("nothing is simulated")
+    }
+    fn prepare(&self, _: &Path) -> Result<(), Error> {
+        Ok(())
+    }
+    fn files(&self, folder: &Path) -> Result<FileSet, Error> {
+        Ok(FileSet::new(folder))
+    }
+    #[cfg(feature = "live")]
+    fn lab(&self) -> &dyn crate::host::Lab {
+        unreachable!("nothing runs")
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Values {
+    mean: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<f64>,
+    #[serde(skip)]
+    all: Vec<f64>,
+}
+
+impl Measurement for Values {
+    type Detail = Vec<f64>;
+    fn take_detail(&mut self) -> Vec<f64> {
+        std::mem::take(&mut self.all)
+    }
+    fn put_detail(&mut self, all: Vec<f64>) {
+        self.all = all;
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Case {
+    flows: u32,
+}
+
+/// Two runs of each of two cases at a rate.
+fn plan(rate: &str) -> Vec<Planned<Case>> {
+    let text = format!(
+        "title = \"t\"\n[link]\nrate = \"{rate}\"\n[path]\nrtt = \"10ms\"\n[aqm]\nname = \"gsp\"\n[run]\nduration = \"1s\"\n[[flows]]\ncount = 1\n"
+    );
+    let scenario = Document::parse("s.toml", &text).unwrap().scenario().unwrap();
+    [2, 9].iter().flat_map(|flows| Planned::repeated(&Case { flows: *flows }, &scenario, 2)).collect()
+}
+
+/// Values that JSON has no word for, and that differ in the last digit.
+fn values(planned: &Planned<Case>) -> Values {
+    let all = vec![0.1 + 0.2, f64::from(planned.case.flows) / 3.0, planned.seed as f64];
+    let mean = if planned.seed == 0 { f64::NAN } else { mean(all.iter().copied()) };
+    Values { mean, host: (planned.seed == 1).then_some(0.7), all }
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("weir-journal-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    /// Makes what is left of a plan, as far as it is allowed to. Returns how many runs were made.
+    fn make(&self, plan: &[Planned<Case>], resume: bool, at_most: usize) -> (Done<Case, Values>, usize) {
+        let (host, count) = (Quiet(Mutex::default()), AtomicUsize::new(0));
+        let journal = Journal::begin(&self.0, resume, &host).unwrap();
+        let make = |left: &[Planned<Case>], note: &Note<'_, Case, Values>| {
+            let one = |planned: &Planned<Case>| {
+                count.fetch_add(1, Ordering::Relaxed);
+                let (trace_hash, warnings) = (Some("00".into()), None);
+                let run = Run {
+                    case: planned.case.clone(),
+                    seed: planned.seed,
+                    values: values(planned),
+                    trace_hash,
+                    warnings,
+                };
+                note(planned, run)
+            };
+            left.iter().take(at_most).map(one).collect()
+        };
+        (journal.complete(plan, &host, make).unwrap(), count.into_inner())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs to the bit: NaN equals itself.
+fn told(runs: &[Run<Case, Values>]) -> Vec<String> {
+    let bits =
+        |v: &Values| v.all.iter().chain([&v.mean]).map(|v| format!("{:x}", v.to_bits())).collect::<Vec<_>>();
+    runs.iter()
+        .map(|r| {
+            format!("{:?} {} {:?} {:?} {:?}", r.case, r.seed, bits(&r.values), r.values.host, r.trace_hash)
+        })
+        .collect()
+}
+
+#[test]
+fn what_was_made_is_taken_to_the_bit_and_the_rest_is_made() {
+    let (folder, plan, other) = (Folder::new("taken"), plan("1Gbit/s"), plan("2Gbit/s"));
+    let (all, made) = Folder::new("whole").make(&plan, false, 9);
+    assert_eq!((all.runs.len(), made), (4, 4));
+    assert_eq!(folder.make(&plan, true, 3).1, 3, "to go on where nothing is begins anew");
+    let (done, made) = folder.make(&plan, true, 9);
+    assert_eq!((told(&done.runs), made), (told(&all.runs), 1));
+    assert_eq!(done.origins.iter().map(|(_, runs)| runs).sum::<usize>(), 4);
+    assert_eq!(folder.make(&other, true, 9).1, 4, "another scenario");
+    assert_eq!(folder.make(&plan, true, 9).1, 0, "those of both are kept");
+    assert_eq!(folder.make(&plan, false, 9).1, 4, "nothing is taken that is not asked for");
+    assert_eq!(folder.make(&other, true, 9).1, 4, "and nothing is left of before");
+}
+
+#[test]
+fn a_run_that_a_kill_cut_off_is_made_again_and_what_is_none_is_refused() {
+    let (folder, plan) = (Folder::new("cut"), plan("1Gbit/s"));
+    let (all, _) = folder.make(&plan, false, 9);
+    let file = folder.0.join(RUNS);
+    let whole = std::fs::read(&file).unwrap();
+    let (entries, length) = entries(&whole).unwrap();
+    assert_eq!((entries.len(), length), (4, whole.len()));
+    let last = entries.values().map(|entry| entry.body.end - entry.body.start).max().unwrap();
+    // Wherever it was cut.
+    for missing in (1..last + 200).step_by(37) {
+        std::fs::write(&file, &whole[..whole.len() - missing]).unwrap();
+        let (done, made) = folder.make(&plan, true, 9);
+        assert_eq!((told(&done.runs), made), (told(&all.runs), 1), "{missing} bytes are missing");
+        assert_eq!(std::fs::read(&file).unwrap().len(), whole.len());
+    }
+    for none in [&b"figure,series\n"[..], &[0xc1; 40], &whole[7..]] {
+        std::fs::write(&file, none).unwrap();
+        let Err(Error::Input(told)) = Journal::begin(&folder.0, true, &Quiet(Mutex::default())).map(drop)
+        else {
+            panic!("{none:?} is read")
+        };
+        assert!(told.contains("runs.msgpack: cannot be read as runs of this program"), "{told}");
+        assert!(told.ends_with("remove it, or leave --resume out"), "{told}");
+        assert_eq!(std::fs::read(&file).unwrap(), none, "it is left as it was");
+    }
+}
+
+#[test]
+fn a_file_of_somebody_else_stays() {
+    let folder = Folder::new("foreign");
+    std::fs::write(folder.0.join(RUNS), "mine").unwrap();
+    for resume in [false, true] {
+        assert!(Journal::begin(&folder.0, resume, &Quiet(Mutex::default())).is_err());
+        assert_eq!(std::fs::read_to_string(folder.0.join(RUNS)).unwrap(), "mine");
+    }
+}
+
+#[test]
+fn results_show_nothing_of_the_details() {
+    let run = Folder::new("shown").make(&plan("1Gbit/s"), false, 9).0.runs.remove(1);
+    let shown: Value = serde_json::to_value(&run).unwrap();
+    assert_eq!(shown["host"], 0.7);
+    assert!(shown.get("all").is_none(), "{shown}");
+}
