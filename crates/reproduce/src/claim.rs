@@ -1,5 +1,6 @@
 //! Claims: what a paper says of a quantity, judged on what was measured. NaN holds nothing.
 
+use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 use weir_measure::result::Claim;
 
@@ -36,24 +37,34 @@ pub fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
+/// A value as it is written beside a bound: where both are written alike and are not the same, with what
+/// tells them apart.
+fn beside(bound: f64, value: f64, unit: Unit) -> String {
+    match (unit(value), value.partial_cmp(&bound)) {
+        (written, Some(Ordering::Less)) if written == unit(bound) => format!("{written} (a little less)"),
+        (written, Some(Ordering::Greater)) if written == unit(bound) => format!("{written} (a little more)"),
+        (written, _) => written,
+    }
+}
+
 /// The value is below a bound.
 pub fn below(id: &str, text: impl Into<String>, bound: f64, value: f64, unit: Unit) -> Claim {
-    claim(id, text, format!("below {}", unit(bound)), unit(value), value < bound)
+    claim(id, text, format!("below {}", unit(bound)), beside(bound, value, unit), value < bound)
 }
 
 /// The value is above a bound.
 pub fn above(id: &str, text: impl Into<String>, bound: f64, value: f64, unit: Unit) -> Claim {
-    claim(id, text, format!("above {}", unit(bound)), unit(value), value > bound)
+    claim(id, text, format!("above {}", unit(bound)), beside(bound, value, unit), value > bound)
 }
 
 /// The value reaches a bound.
 pub fn at_least(id: &str, text: impl Into<String>, bound: f64, value: f64, unit: Unit) -> Claim {
-    claim(id, text, format!("at least {}", unit(bound)), unit(value), value >= bound)
+    claim(id, text, format!("at least {}", unit(bound)), beside(bound, value, unit), value >= bound)
 }
 
 /// The value does not exceed a bound.
 pub fn at_most(id: &str, text: impl Into<String>, bound: f64, value: f64, unit: Unit) -> Claim {
-    claim(id, text, format!("at most {}", unit(bound)), unit(value), value <= bound)
+    claim(id, text, format!("at most {}", unit(bound)), beside(bound, value, unit), value <= bound)
 }
 
 /// The value lies in a range.
@@ -65,12 +76,26 @@ pub fn within(
     unit: Unit,
 ) -> Claim {
     let expected = format!("{} to {}", unit(*range.start()), unit(*range.end()));
-    claim(id, text, expected, unit(value), range.contains(&value))
+    let nearest = if value < *range.start() { range.start() } else { range.end() };
+    let written = if range.contains(&value) { unit(value) } else { beside(*nearest, value, unit) };
+    claim(id, text, expected, written, range.contains(&value))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_that_is_written_like_its_bound_says_on_which_side_it_lies() {
+        let written = |value: f64| at_least("A1", "it is high", 0.99, value, percent).measured;
+        assert_eq!(written(0.98996), "99.00 % (a little less)");
+        assert_eq!(written(0.99004), "99.00 % (a little more)");
+        assert_eq!([written(0.99), written(0.98)], ["99.00 %", "98.00 %"]);
+        let within = |value: f64| within("A1", "it is there", 0.94..=0.95, value, percent).measured;
+        assert_eq!(within(0.950_01), "95.00 % (a little more)");
+        assert_eq!([within(0.949_99), within(0.94)], ["95.00 %", "94.00 %"]);
+        assert_eq!(written(f64::NAN), "NaN %");
+    }
 
     #[test]
     fn a_short_form_is_judged_by_the_bounds_of_the_long_one_or_not_at_all() {

@@ -1,19 +1,20 @@
 //! One page of results that reproductions left: each with its date, commit, machine and number of runs, and
 //! whether the code that it depends on has changed since.
 
+mod code;
 mod kept;
 
 use crate::choice::{Arm, Choice, by_name};
 use crate::host::{Error, Made};
 use crate::said::{Said, Unjudged};
 use crate::{asqm, avq, steering, vaqm};
+use code::{Code, Harmless, commits, git};
 use kept::{KEPT, Runs};
 pub use kept::{Kept, keep};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use weir_measure::result::Claim;
 use weir_report::Judged;
 use weir_units::Rate;
@@ -159,197 +160,6 @@ fn of_each_case(value: &Value) -> impl Iterator<Item = (String, &Value)> {
     runs.map(move |run| (format!("{timers} {} {}", case(run), number(run)), run))
 }
 
-/// What simulated results depend on, as folders of the repository: the simulator and the crates below it. A
-/// test compares them with what the crates name as dependencies.
-const SIMULATED: [&str; 11] = [
-    "crates/units",
-    "crates/params",
-    "crates/wire",
-    "crates/sense",
-    "crates/aqm",
-    "crates/queue",
-    "crates/steer",
-    "crates/tcp",
-    "crates/measure",
-    "crates/config",
-    "crates/sim",
-];
-/// What results of real TCP depend on besides.
-const LIVE: [&str; 3] = ["crates/bpf", "crates/dataplane", "crates/lab"];
-/// What those behind the user-plane function depend on besides.
-const USER_PLANE: &str = "crates/upf";
-/// A part of these crates, and which results depend on it, by paper and arm.
-type Part = (&'static str, fn(&str, &str) -> bool);
-/// What in the crates of all only some results depend on.
-const PARTS: [Part; 4] = [
-    // Queues of the user plane.
-    ("crates/queue/src/pooled", |_, arm| arm == "upf"),
-    // Queues of users, which vAQM's phones have in the lab, and sets of flows, which the user plane has, too.
-    (PER_USER, |paper, arm| paper == "vaqm" && arm != "sim"),
-    // Testbeds of the lab; the cell's senders are made as those of the access network.
-    ("crates/lab/src/access", |paper, _| ["asqm", "vaqm"].contains(&paper)),
-    ("crates/lab/src/cell", |paper, _| paper == "vaqm"),
-];
-const PER_USER: &str = "crates/queue/src/disciplines/per_user";
-/// The experiments, their scenarios, and recorded rates of radio links.
-const EXPERIMENTS: &str = "crates/reproduce";
-const SCENARIOS: &str = "data/scenarios";
-const TRACES: &str = "data/scenarios/traces";
-/// What no result depends on: tests; this page; and charts and the words that are said of claims, which are
-/// not in results as they are compared, or are told as they are today.
-const NOT_COMPARED: [&str; 8] = [
-    ":(top,exclude,glob)crates/*/tests/**",
-    ":(top,exclude,glob)crates/*/src/**/tests/**",
-    ":(top,exclude,glob)crates/*/src/**/tests.rs",
-    ":(top,exclude,glob)crates/*/src/**/*_tests.rs",
-    ":(top,exclude)crates/reproduce/src/summary.rs",
-    ":(top,exclude)crates/reproduce/src/figure.rs",
-    ":(top,exclude,glob)crates/reproduce/src/*/**/draw.rs",
-    ":(top,exclude,glob)crates/reproduce/src/*/said.rs",
-];
-/// Lines that change no result: empty ones, comments, and what only declares a module.
-const NO_CODE: [&str; 4] = [
-    // Git hands over lines with their end, behind which `^$` would match in every one.
-    "^[ \t]*\n",
-    "^[[:space:]]*//",
-    "^[[:space:]]*#([[:space:]]|$)",
-    r"^[[:space:]]*(pub(\([a-z]+\))? )?mod [a-z0-9_]+;$",
-];
-
-/// What only results with real TCP depend on.
-const ONLY_LIVE: [&str; 4] = ["lab.rs", "lab/**", "upf.rs", "resume.rs"];
-
-/// What in the folders of the experiments results of a paper's arm depend on, as pathspecs of git: what all
-/// papers share, what the paper has for itself, and the scenarios that this names.
-fn of_paper(tree: &Path, paper: &str, arm: &str) -> Vec<String> {
-    let own = format!("{EXPERIMENTS}/src/{paper}");
-    let others = ONLY_LIVE.iter().filter(|_| arm == "sim");
-    let others: Vec<String> = others.map(|file| format!(":(top,exclude,glob){own}/{file}")).collect();
-    let named =
-        ["grep", "-hoE", r#"scenario_file!\("[^"]+"\)"#, "--", &format!(":(top){own}")].map(String::from);
-    let named = git(tree, named.into_iter().chain(others.clone())).unwrap_or_default();
-    let mut scenarios: Vec<String> = named
-        .lines()
-        .filter_map(|line| Some(format!(":(top){SCENARIOS}/{}", line.split('"').nth(1)?)))
-        .collect();
-    if scenarios.is_empty() {
-        scenarios.push(format!(":(top){SCENARIOS}"));
-    }
-    let shared = ["*", "src/*"].map(|files| format!(":(top,glob){EXPERIMENTS}/{files}"));
-    [&shared[..], &[format!(":(top){own}"), format!(":(top){TRACES}")], &others, &scenarios].concat()
-}
-
-/// What became of the code since results were made.
-#[derive(Debug, PartialEq)]
-enum Code {
-    /// Every file that they depend on is as it was.
-    Unchanged,
-    /// So many files are other ones, in these folders.
-    Changed(usize, Vec<&'static str>),
-    /// Why it cannot be told.
-    Unknown(&'static str),
-}
-
-impl Code {
-    /// Compares the files in a working tree with those of the commit that results of a paper's arm name, and
-    /// with those of the commits that their runs name where these were judged again and not made again.
-    fn of(tree: &Path, commit: &str, value: &Value) -> Code {
-        let (paper, arm) = (value["paper"].as_str().unwrap_or_default(), arm(value));
-        let live = if arm == "sim" { &[][..] } else { &LIVE[..] };
-        let plane = (arm == "upf").then_some(USER_PLANE);
-        let whole = || SIMULATED.iter().chain(live).copied().chain(plane);
-        let foreign = PARTS.iter().filter(|(_, is_needed)| !is_needed(paper, arm));
-        let foreign = foreign
-            .flat_map(|(module, _)| [".rs", "/**"].map(|rest| format!(":(top,exclude,glob){module}{rest}")));
-        let making: Vec<String> = whole().map(|folder| format!(":(top){folder}")).chain(foreign).collect();
-        let mut names = BTreeSet::new();
-        for made in commits(commit, value) {
-            // What judges has judged all of them.
-            let judging = if made == commit { of_paper(tree, paper, arm) } else { Vec::new() };
-            match changed(tree, made, making.iter().cloned().chain(judging)) {
-                Ok(found) => names.extend(found),
-                Err(why) => return Code::Unknown(why),
-            }
-        }
-        if names.is_empty() {
-            return Code::Unchanged;
-        }
-        let is_in = |folder: &&str| {
-            names.iter().any(|name| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
-        };
-        Code::Changed(names.len(), whole().chain([EXPERIMENTS, SCENARIOS]).filter(is_in).collect())
-    }
-
-    /// A sentence about it; `then` names the commits that were compared.
-    fn told(&self, then: &str) -> String {
-        match self {
-            Code::Unchanged => format!("The code that it depends on has not changed since {then}."),
-            Code::Changed(1, folders) => format!(
-                "**Older than the code**: a file that it depends on has changed since {then}, in {}.",
-                folders.join(", ")
-            ),
-            Code::Changed(files, folders) => format!(
-                "**Older than the code**: {files} files that it depends on have changed since {then}, in {}.",
-                folders.join(", ")
-            ),
-            Code::Unknown(why) => {
-                format!("Whether the code that it depends on has changed since is unknown: {why}.")
-            }
-        }
-    }
-}
-
-/// The commit of results, and those of their runs where these were judged again and not made again.
-fn commits<'a>(commit: &'a str, value: &'a Value) -> BTreeSet<&'a str> {
-    let runs = value["measured"].as_array().into_iter().flatten();
-    runs.filter_map(|part| part["made"]["commit"].as_str()).chain([commit]).collect()
-}
-
-/// The files of a working tree, of those that pathspecs name, that are other ones than in a commit.
-fn changed(
-    tree: &Path,
-    commit: &str,
-    files: impl Iterator<Item = String>,
-) -> Result<Vec<String>, &'static str> {
-    if commit.contains("changed") {
-        return Err("the program was made from files that are in no commit");
-    }
-    let is_hash = !commit.is_empty() && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let found = is_hash.then(|| {
-        let ignored = NO_CODE.iter().flat_map(|lines| ["-I", lines]);
-        let compare = ["diff", "--numstat", "--no-renames"].into_iter().chain(ignored).chain([commit, "--"]);
-        git(tree, compare.map(String::from).chain(files).chain(NOT_COMPARED.map(String::from)))
-    });
-    let names = found.flatten().ok_or("git does not know its commit here")?;
-    // Lines added, lines removed, name.
-    let names = names.lines().filter_map(|line| line.split('\t').nth(2));
-    let top = git(tree, ["rev-parse", "--show-toplevel"].map(String::from)).unwrap_or_default();
-    let is_same = |name: &str| {
-        let then = git(tree, ["show".to_string(), format!("{commit}:{name}")]);
-        let now = std::fs::read_to_string(Path::new(&top).join(name)).ok();
-        name.ends_with(".rs") && then.zip(now).is_some_and(|(then, now)| code(&then).eq(code(&now)))
-    };
-    Ok(names.filter(|name| !is_same(name)).map(String::from).collect())
-}
-
-/// The lines of a Rust file on which results depend: without empty ones and comments, and without who may use
-/// what they declare.
-fn code(text: &str) -> impl Iterator<Item = &str> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
-    lines.map(|line| {
-        let Some(rest) = line.strip_prefix("pub") else { return line };
-        let rest = rest.strip_prefix('(').and_then(|rest| Some(rest.split_once(')')?.1)).unwrap_or(rest);
-        rest.strip_prefix(' ').unwrap_or(line)
-    })
-}
-
-/// What git prints in a folder; nothing if it is not there or fails.
-fn git(tree: &Path, arguments: impl IntoIterator<Item = String>) -> Option<String> {
-    let plain = ["-c", "core.quotePath=false", "-c", "diff.relative=false"];
-    let output = Command::new("git").args(plain).arg("-C").arg(tree).args(arguments).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
-}
-
 /// Makes the page of all results below a folder, in the order of their names. Each is told whether the code
 /// in the working tree of git around `tree` is that of its commit. Where it is not, `repeated` may have some
 /// of the same runs again: those made with the code of that tree are compared, number by number.
@@ -370,7 +180,7 @@ pub fn page(root: &Path, repeated: Option<&Path>, tree: &Path) -> Result<String,
     }
     let repeated = repeated.map(|folder| read_all(folder, tree)).transpose()?.unwrap_or_default();
     for outcome in outcomes.iter_mut().filter(|outcome| matches!(outcome.code, Code::Changed(..))) {
-        let current = repeated.iter().filter(|other| other.code == Code::Unchanged);
+        let current = repeated.iter().filter(|other| other.code.is_current());
         outcome.again = Again::of(&outcome.value, current.map(|other| &other.value));
     }
     let mut out = String::from(HEAD);
@@ -386,7 +196,9 @@ fn read_all(root: &Path, tree: &Path) -> Result<Vec<Outcome>, Error> {
     let mut found = Vec::new();
     find(root, &mut found)?;
     found.sort();
-    let outcomes = found.iter().map(|file| read(root, file, tree)).collect::<Result<Vec<_>, Error>>()?;
+    let harmless = Harmless::below(root)?;
+    let outcomes =
+        found.iter().map(|file| read(root, file, tree, &harmless)).collect::<Result<Vec<_>, Error>>()?;
     let outcomes: Vec<Outcome> = outcomes.into_iter().flatten().collect();
     if outcomes.is_empty() {
         return Err(none_below(root));
@@ -460,13 +272,14 @@ fn written(file: &Path) -> Result<Option<Written>, Error> {
 }
 
 /// A result; nothing where the file is that of a single run.
-fn read(root: &Path, file: &Path, tree: &Path) -> Result<Option<Outcome>, Error> {
+fn read(root: &Path, file: &Path, tree: &Path, harmless: &[Harmless]) -> Result<Option<Outcome>, Error> {
     let Some(Written { value, made, runs, mut claims, elsewhere }) = written(file)? else { return Ok(None) };
     Paper::of(&value).iter().for_each(|paper| paper.retell(&mut claims));
     let folder = file.parent().and_then(|f| f.strip_prefix(root).ok()).unwrap_or(Path::new(""));
     let title = value["title"].as_str().unwrap_or("Results").to_string();
     let folder = folder.display().to_string();
-    let code = Code::of(tree, &made.commit, &value);
+    let harmless: Vec<Harmless> = harmless.iter().filter(|commit| commit.is_of(&folder)).cloned().collect();
+    let code = Code::of(tree, &made.commit, &value, &harmless);
     let command = command(&value, &runs);
     Ok(Some(Outcome { command, folder, title, made, value, runs, claims, elsewhere, code, again: None }))
 }
@@ -561,11 +374,11 @@ fn asked(value: &Value) -> String {
 /// The claims of results, without those that others judge which are as old as the code where these are not.
 fn claims_of<'a>(outcome: &'a Outcome, all: &[Outcome]) -> Vec<&'a Claim> {
     let mut claims: Vec<&Claim> = outcome.claims.iter().collect();
-    if outcome.code != Code::Unchanged {
+    if !outcome.code.is_current() {
         let asked_here = asked(&outcome.value);
         let newer = all
             .iter()
-            .filter(|other| other.code == Code::Unchanged && asked(&other.value) == asked_here)
+            .filter(|other| other.code.is_current() && asked(&other.value) == asked_here)
             .flat_map(|other| other.claims.iter().map(|claim| (&claim.id, &claim.text)))
             .collect::<BTreeSet<_>>();
         claims.retain(|claim| !newer.contains(&(&claim.id, &claim.text)));
@@ -579,8 +392,7 @@ fn claims_of<'a>(outcome: &'a Outcome, all: &[Outcome]) -> Vec<&'a Claim> {
 fn totals(outcomes: &[Outcome], out: &mut String) {
     let mut sums: BTreeMap<[String; 3], [usize; 5]> = BTreeMap::new();
     let mut counted: BTreeMap<[String; 3], usize> = BTreeMap::new();
-    let (current, older): (Vec<_>, Vec<_>) =
-        outcomes.iter().partition(|outcome| outcome.code == Code::Unchanged);
+    let (current, older): (Vec<_>, Vec<_>) = outcomes.iter().partition(|outcome| outcome.code.is_current());
     for (number, outcome) in current.into_iter().chain(older).enumerate() {
         let paper = outcome.value["paper"].as_str().unwrap_or_default().to_string();
         let (form, asked) = (form(&outcome.value), asked(&outcome.value));
@@ -668,9 +480,11 @@ fn ages(outcomes: &[Outcome], tree: &Path, out: &mut String) {
     let count = |is_so: fn(&Code) -> bool| outcomes.iter().filter(|outcome| is_so(&outcome.code)).count();
     let _ = writeln!(
         out,
-        "Compared with the tree of commit {here}: of {} results the code is the same for {}, other for {}{}, and unknown for {}.\n",
+        "Compared with the tree of commit {here}: of {} results the code is the same for {}, changed in nothing that they \
+         depend on for {}, other for {}{}, and unknown for {}.\n",
         outcomes.len(),
         count(|code| *code == Code::Unchanged),
+        count(|code| matches!(code, Code::Harmless(_))),
         count(|code| matches!(code, Code::Changed(..))),
         match alike {
             0 => String::new(),
@@ -813,6 +627,7 @@ fn rows(table: &Value, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use super::code::{EXPERIMENTS, LIVE, PER_USER, SCENARIOS, SIMULATED, USER_PLANE};
     use super::*;
     use serde_json::json;
 
@@ -1041,7 +856,7 @@ mod tests {
         tree.write("crates/queue/src/pooled/flows.rs", "old");
         tree.write(&format!("{PER_USER}/flows.rs"), "old");
         let first = tree.commit();
-        let since = |arm: &str| Code::of(&tree.0, &first, &json!({ "paper": "vaqm", "arm": arm }));
+        let since = |arm: &str| Code::of(&tree.0, &first, &json!({ "paper": "vaqm", "arm": arm }), &[]);
         for other in [
             "crates/reproduce/src/avq/cases.rs",
             "crates/reproduce/src/summary.rs",
@@ -1071,7 +886,7 @@ mod tests {
         let folders = vec!["crates/queue", "crates/lab", "crates/upf", "crates/reproduce"];
         assert_eq!(since("upf"), Code::Changed(5, folders));
         assert_eq!(since("sim"), Code::Unchanged);
-        let of = |paper: &str| Code::of(&tree.0, &second, &json!({ "paper": paper, "arm": "lab" }));
+        let of = |paper: &str| Code::of(&tree.0, &second, &json!({ "paper": paper, "arm": "lab" }), &[]);
         assert_eq!(["asqm", "avq"].map(of), [Code::Changed(1, vec!["crates/lab"]), Code::Unchanged]);
         tree.write("data/scenarios/a.toml", "new");
         assert_eq!(since("sim"), Code::Changed(1, vec!["data/scenarios"]));
@@ -1199,9 +1014,12 @@ mod tests {
         let tree = &repository.0;
         let (write, commit) = (|name: &str, text: &str| repository.write(name, text), || repository.commit());
         let of = |arm: &str| json!({ "paper": "vaqm", "arm": arm });
-        let since_commit = |commit: &str, arm: &str| Code::of(tree, commit, &of(arm));
+        let since_commit = |commit: &str, arm: &str| Code::of(tree, commit, &of(arm), &[]);
         let none = folder("no-tree");
-        assert!(matches!(Code::of(&none, "abc1234", &of("sim")), Code::Unknown(_)), "there is no repository");
+        assert!(
+            matches!(Code::of(&none, "abc1234", &of("sim"), &[]), Code::Unknown(_)),
+            "there is no repository"
+        );
         for name in ["crates/sim/src/a.rs", "crates/lab/src/a.rs", "data/scenarios/a.toml", "docs/a.md"] {
             write(name, "old");
         }
@@ -1221,11 +1039,11 @@ mod tests {
         // Runs that were judged again are as old as what made them; what judged them is newer.
         let again = |commit: &str| {
             let measured = json!([{ "runs": 2, "made": { "commit": commit } }]);
-            Code::of(tree, &second, &json!({ "paper": "vaqm", "arm": "sim", "measured": measured }))
+            Code::of(tree, &second, &json!({ "paper": "vaqm", "arm": "sim", "measured": measured }), &[])
         };
         assert_eq!((again(&first), again(&second)), (Code::Changed(1, vec!["crates/sim"]), Code::Unchanged));
         // From a folder below, as where the page is made.
-        assert_eq!(Code::of(&tree.join("docs"), &first, &of("sim")), changed());
+        assert_eq!(Code::of(&tree.join("docs"), &first, &of("sim"), &[]), changed());
         for unknown in ["unknown", "", "0123456789", "--help", &format!("{first}, changed")] {
             assert!(matches!(since_commit(unknown, "sim"), Code::Unknown(_)), "{unknown}");
         }
@@ -1243,7 +1061,7 @@ mod tests {
         let page = |repeated: Option<&Path>| super::page(&results, repeated, tree).expect("a page");
         let only = page(None);
         for wanted in [
-            format!("Compared with the tree of commit {second}: of 1 results the code is the same for 0, other for 1, and unknown for 0."),
+            format!("Compared with the tree of commit {second}: of 1 results the code is the same for 0, changed in nothing that they depend on for 0, other for 1, and unknown for 0."),
             "**Older than the code**: 2 files that it depends on have changed since that commit, in crates/sim, data/scenarios.".into(),
         ] {
             assert!(only.contains(&wanted), "{wanted:?} in {only}");
@@ -1275,6 +1093,21 @@ mod tests {
         assert!(other.contains("other for 1, and"), "{other}");
         assert_eq!(again(&first, &[(0, 4.0)]), only, "made with the code of before");
         assert_eq!(again(&second, &[(7, 4.0)]), only, "no run of both");
+        // A commit that is said to change nothing here, and one that is not, or files that are in no commit.
+        let named = |commit: &str| {
+            let text = json!([{ "commit": commit, "what": "words alone", "results": ["vaqm-"] }]);
+            serde_json::from_value::<Vec<Harmless>>(text).unwrap()
+        };
+        let by = |named: &[Harmless]| Code::of(tree, &first, &of("sim"), named);
+        let harmless = Code::Harmless(vec![format!("{second} (words alone)")]);
+        assert_eq!((by(&named(&second)), by(&named(&first))), (harmless.clone(), changed()));
+        assert!(harmless.is_current() && harmless.told("x").ends_with(&format!("{second} (words alone).")));
+        assert!(named(&second)[0].is_of("vaqm-lab") && !named(&second)[0].is_of("avq-vaqm-"));
+        write("crates/sim/src/a.rs", "newer");
+        assert_eq!(by(&named(&second)), Code::Changed(1, vec!["crates/sim"]));
+        write("crates/sim/src/a.rs", "// Of what.\nnew");
+        commit();
+        assert_eq!(by(&named(&second)), harmless, "comments need not be said");
         [tree, &results, &repeated].iter().for_each(|folder| std::fs::remove_dir_all(folder).unwrap());
     }
 }

@@ -1,9 +1,11 @@
 //! Experiments that show why claims are missed.
 
-use super::over_time::{COME_S, PERIOD_S, Transition, between, samples, transition};
+use super::over_time::{
+    COME_S, PERIOD_S, Transition, VirtualQueue, between, samples, transition, virtual_queue,
+};
 use crate::experiment::{Experiment, Points, delay_p95_ms, utilization};
 use crate::statistics::{extremes, least, mean, most};
-use weir_measure::result::{LinkSample, Recording};
+use weir_measure::result::Recording;
 
 /// Set point at the end of a run, in ms.
 fn last_setpoint_ms(run: &Recording) -> f64 {
@@ -85,21 +87,13 @@ pub static BURSTS: Experiment = Experiment {
     },
 };
 
-/// Backlog that 99 % of the samples do not exceed, in kB, and the rate that leaves for each bit of the
-/// virtual rate, over the time in which the virtual queue is in charge.
-fn virtual_queue(run: &Recording) -> [f64; 2] {
-    let warmup_s = run.summary.warmup_s;
-    let there = || samples(run).iter().filter(|s| s.t_s > warmup_s && s.virtual_rate_bps > 0.0);
-    let backlogs = crate::statistics::sorted(there().map(|s| s.virtual_backlog_bytes as f64 / 1e3));
-    let sum = |of: fn(&LinkSample) -> f64| there().map(of).sum::<f64>();
-    [crate::statistics::quantile(&backlogs, 0.99), sum(|s| s.delivered_bps) / sum(|s| s.virtual_rate_bps)]
-}
+/// Rates at which figure 8b is repeated, and the end of the paper's scale, which is of the first, in kB.
+const SCALES: [(&str, f64); 2] = [("10Gbit/s", 800.0), ("1Gbit/s", 80.0)];
 
-fn virtual_queues(points: &Points) -> [[f64; 2]; 3] {
-    ["0.1 ms", "0.2 ms", "0.8 ms"].map(|setpoint| {
-        let runs: Vec<[f64; 2]> = points.runs(&[setpoint]).map(virtual_queue).collect();
-        [0, 1].map(|i| mean(runs.iter().map(|run| run[i])))
-    })
+/// Of the virtual queue with a shorter set point, the usual one and a longer one, at a rate.
+fn virtual_queues(points: &Points, rate: &str, of: fn(&VirtualQueue) -> f64) -> [f64; 3] {
+    ["0.1 ms", "0.2 ms", "0.8 ms"]
+        .map(|setpoint| mean(points.runs(&[rate, setpoint]).map(|run| of(&virtual_queue(run)))))
 }
 
 /// A shorter set point of the virtual queue is within the figure's scale.
@@ -107,24 +101,35 @@ pub static SCALE: Experiment = Experiment {
     name: "scale",
     file: scenario_file!("cause_virtual.toml"),
     judge: |points: &Points| {
-        let [short, usual, _] = virtual_queues(points);
-        let found = format!(
-            "99 % of the time it holds {:.0} kB at most with 0.2 ms, and {:.0} kB with 0.1 ms",
-            usual[0], short[0]
-        );
-        (found, short[0] < 80.0 && short[0] < usual[0])
+        let of = |(rate, scale_kb): (&str, f64)| {
+            let [short, usual, _] = virtual_queues(points, rate, |seen| seen.p99_kb);
+            (
+                format!("{usual:.0} kB with 0.2 ms and {short:.0} kB with 0.1 ms at {rate}"),
+                short <= scale_kb && short < usual,
+            )
+        };
+        let [(first, is_first), (second, is_second)] = SCALES.map(of);
+        (format!("99 % of the time it holds at most {first}, {second}"), is_first && is_second)
     },
 };
 
-/// With a longer one the rates are closer.
+/// With a longer one it is less often empty, and the rates are closer.
 pub static RATES: Experiment = Experiment {
     name: "rates",
     file: scenario_file!("cause_virtual.toml"),
     judge: |points: &Points| {
-        let [_, usual, long] = virtual_queues(points).map(|[_, share]| share * 100.0);
-        let found =
-            format!("{usual:.1} % of the virtual rate leave with 0.2 ms, and {long:.1} % with 0.8 ms");
-        (found, long >= 98.0 && usual < long)
+        let of = |(rate, _): (&str, f64)| {
+            let [_, usual, long] =
+                virtual_queues(points, rate, |seen| seen.delivered_bps / seen.virtual_bps * 100.0);
+            let [_, often, seldom] = virtual_queues(points, rate, |seen| seen.empty * 100.0);
+            let found = format!(
+                "{usual:.1} % of the virtual rate leave at {rate} with 0.2 ms, where it is empty for {often:.1} % of \
+                 the time, and {long:.1} % with 0.8 ms ({seldom:.1} %)"
+            );
+            (found, long >= 98.0 && usual < long && seldom < 2.0 && seldom < often)
+        };
+        let [(first, is_first), (second, is_second)] = SCALES.map(of);
+        (format!("{first}; {second}"), is_first && is_second)
     },
 };
 

@@ -88,9 +88,9 @@ fn what_the_paper_shows_holds() {
 #[test]
 fn every_claim_of_figure_5_can_fail() {
     let spoil = |change, expected| spoil(Part::Five, &FIVE, change, expected);
-    spoil(("TD 2.5ms", 2, 0.996, 2.0), "A3 with 2 flows TD");
-    spoil(("CODEL 2.5ms", 2, 0.996, 2.0), "A3 with 2 flows CODEL");
-    spoil(("GSP 2.5ms", 2, 0.996, 2.0), "A3 with 2 flows GSP");
+    spoil(("TD 2.5ms", 2, 0.996, 2.0), "A3 below 9 flows TD");
+    spoil(("CODEL 2.5ms", 2, 0.996, 2.0), "A3 below 9 flows CODEL");
+    spoil(("GSP 2.5ms", 2, 0.996, 2.0), "A3 below 9 flows GSP");
     spoil(("CODEL 2.5ms", 9, 0.98, 2.5), "A3 CODEL 2.5ms loses");
     spoil(("GSP 2.5ms", 36, 0.98, 2.5), "A3 GSP 2.5ms loses");
     spoil(("TD 2.5ms", 9, 0.994, 2.5), "A4");
@@ -126,9 +126,21 @@ fn numbers_are_judged_at_the_rates_that_the_paper_has() {
         judge(&runs, Part::Five).iter().map(|c| (c.id.clone(), c.expected.clone())).collect::<Vec<_>>()
     };
     let a6 = |rate| at(rate).into_iter().filter(|(id, _)| id == "A6").map(|(_, e)| e).collect::<Vec<_>>();
-    assert_eq!(a6(10e9)[1], "0.50 ms to 1.20 ms");
-    assert_eq!(a6(1e9)[1], "0.33 ms to 1.80 ms");
-    assert_eq!(a6(0.2e9).len(), 2, "the orders alone");
+    for rate in [10e9, 1e9, 0.2e9] {
+        assert_eq!(a6(rate)[1], "0.50 ms to 1.20 ms", "the paper's number, whatever the rate");
+    }
+    let a5 = |rate| at(rate).into_iter().filter(|(id, _)| id == "A5").map(|(_, e)| e).collect::<Vec<_>>();
+    assert_eq!(a5(10e9)[1], "10.00 ms to 20.00 ms");
+    assert_eq!(a5(1e9)[1], "6.67 ms to 20.00 ms", "two thirds of 30 ms at any rate");
+    assert_eq!(a5(0.2e9).len(), 1, "the order alone");
+    // What is printed of 10 Gbit/s alone decides nothing at other rates.
+    let judged = |rate_bps: f64| {
+        let mut runs = points(Part::Five, &FIVE);
+        runs.iter_mut().for_each(|run| run.case.rate_bps = rate_bps);
+        let found = crate::steering::sim::judged(Part::Five, &Measured::new(&runs), false, &Margins::SHORT);
+        found.iter().filter(|claim| claim.undecided).count()
+    };
+    assert_eq!([judged(10e9), judged(1e9)], [0, 3]);
 }
 
 #[test]
@@ -181,6 +193,10 @@ fn every_claim_of_figure_8a_can_fail() {
     spoil(("GSP-AS", 9, 0.945, 1.2), "A15 from 6 flows on the real queue is effectively empty (mean)");
     spoil(("GSP-AS", 9, 0.945, 0.11), "A15 from 6 flows on the real queue is effectively empty (95 %");
     spoil(("GSP-AS", 2, 0.945, 0.05), "A15 with 2");
+    let mut three = EIGHT.to_vec();
+    three.push(("GSP-AS", 3, 0.945, 0.5));
+    assert_eq!(missed(&points(Part::EightA, &three), Part::EightA), Vec::<String>::new());
+    super::tests::spoil(Part::EightA, &three, ("GSP-AS", 3, 0.945, 0.05), "A15 with 3");
 }
 
 #[test]
@@ -224,15 +240,19 @@ fn every_claim_of_figure_8b_can_fail() {
     let missed = |backlog: u64, delivered_bps: f64| {
         let mut seen = recording(100, |_| 0.2, |_| false);
         for s in &mut seen.link_samples[0] {
-            (s.virtual_rate_bps, s.virtual_backlog_bytes, s.delivered_bps) = (9.5e9, backlog, delivered_bps);
-            s.virtual_empty = if backlog == 0 { 0.06 } else { 0.04 };
+            (s.virtual_rate_bps, s.delivered_bps) = (9.5e9, delivered_bps);
+            // Half of the samples lie below the threshold.
+            s.virtual_backlog_bytes = if s.t_s % 2.0 < 1.0 { backlog / 2 } else { backlog };
+            s.virtual_empty = if backlog == 0 { 0.03 } else { 0.01 };
         }
         seen.link_samples[0][0].delivered_bps = 9.8e9;
         self::missed(&over_time(Part::EightB, seen), Part::EightB).len()
     };
-    assert_eq!(missed(200_000, 9.45e9), 0);
-    assert_eq!(missed(900_000, 9.45e9), 1, "off the scale");
-    assert_eq!(missed(0, 9.45e9), 1, "empty");
-    assert_eq!(missed(200_000, 9.0e9), 1, "far below");
-    assert_eq!(missed(200_000, 9.6e9), 1, "above");
+    // Its threshold is 0.2 ms: 237.5 kB.
+    assert_eq!(missed(300_000, 9.45e9), 0);
+    assert_eq!(missed(900_000, 9.45e9), 2, "off the scale, and always above");
+    assert_eq!(missed(200_000, 9.45e9), 1, "never above");
+    assert_eq!(missed(0, 9.45e9), 2, "empty");
+    assert_eq!(missed(300_000, 9.0e9), 1, "far below");
+    assert_eq!(missed(300_000, 9.6e9), 1, "above");
 }

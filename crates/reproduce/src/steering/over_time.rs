@@ -91,6 +91,9 @@ pub fn peaks(recording: &Recording) -> Vec<f64> {
     (0..periods).map(|n| most(between(recording, from(n), from(n + 1)).map(|s| s.setpoint_ms))).collect()
 }
 
+/// The set point of the virtual queue in figure 8b, the default, in seconds.
+const THRESHOLD_S: f64 = 200e-6;
+
 /// What figure 8b says of the virtual queue, over the measured part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VirtualQueue {
@@ -104,6 +107,8 @@ pub struct VirtualQueue {
     pub delivered_bps: f64,
     /// Mean rate of the virtual queue, in bit/s.
     pub virtual_bps: f64,
+    /// Share of the samples in which it was longer than its set point, of [`THRESHOLD_S`].
+    pub long: f64,
     /// Share of that time in which more was delivered than the virtual queue would have, sample by sample.
     pub above: f64,
 }
@@ -121,8 +126,13 @@ pub fn virtual_queue(recording: &Recording) -> VirtualQueue {
         p99_kb: p99,
         delivered_bps: mean(mine.iter().map(|s| s.delivered_bps)),
         virtual_bps: mean(mine.iter().map(|s| s.virtual_rate_bps)),
+        long: mean(mine.iter().map(|s| f64::from(u8::from(is_long(s))))),
         above: mean(mine.iter().map(|s| f64::from(u8::from(s.delivered_bps > s.virtual_rate_bps)))),
     }
+}
+
+fn is_long(sample: &LinkSample) -> bool {
+    sample.virtual_backlog_bytes as f64 * 8.0 > sample.virtual_rate_bps * THRESHOLD_S
 }
 
 #[cfg(test)]
@@ -183,6 +193,7 @@ pub mod tests {
         }
         let found = virtual_queue(&seen);
         assert_eq!((found.in_charge, found.empty), (0.5, 0.25));
+        assert_eq!(found.long, 0.0, "50 kB are less than 0.2 ms of 9.5 Gbit/s");
         assert_eq!((found.p99_kb, found.delivered_bps, found.virtual_bps), (49.0, 9.4e9, 9.5e9));
     }
 }

@@ -31,7 +31,7 @@ const FLOWS: [u32; 4] = [2, 3, 6, MANY];
 const MANY: u32 = 36;
 
 const NOTE: &str = "GSP-AS at a round-trip time of 50 ms, 170 s after 130 s, CUBIC. A14: the utilization of 2, 3, 6 and 36 flows within 94 to 95 %; \
-    A15: the real queue of 6 and 36 flows empty (mean and 95 %), and longer with 2; A16: the virtual queue of 36 flows within the scale \
+    A15: the real queue of 6 and 36 flows empty (mean and 95 %), and longer with 2 and with 3; A16: the virtual queue of 36 flows within the scale \
     of figure 8b in 99 % of the time, almost never empty, and the rate that leaves within 2 % of its own. The bounds are those of figures \
     8a and 8b. The last four: the same flows with a policy of 79 to 80 %. Combinations that hold most stand first.";
 
@@ -188,7 +188,8 @@ fn judge(values: &[String], runs: &Measured) -> Judged {
     let claims = [
         only(&figure, "A14"),
         only(&figure, "A15"),
-        only(&detail, "A16"),
+        // Its threshold is what the combinations differ in.
+        only(&detail, "A16").into_iter().filter(|claim| claim.text != claims::AROUND).collect(),
         FLOWS.iter().map(bounded).collect(),
     ];
     Judged { values: values.to_vec(), measured, claims }
@@ -224,10 +225,10 @@ mod tests {
             let mut seen = recording(100, |_| 0.2, |_| false);
             for sample in &mut seen.link_samples[0] {
                 (sample.virtual_rate_bps, sample.delivered_bps) = (0.97e9, 0.945e9);
-                (sample.virtual_backlog_bytes, sample.virtual_empty) = (50_000, 0.02);
+                (sample.virtual_backlog_bytes, sample.virtual_empty) = (50_000, 0.01);
             }
             let mut link = LinkSummary { utilization, ..LinkSummary::default() };
-            link.delay_ms.p95 = if flows == 2 { 0.5 } else { 0.05 };
+            link.delay_ms.p95 = if flows < 6 { 0.5 } else { 0.05 };
             let case = Case { figure: Part::EightA, rate_bps: 1e9, series: claims::STEERED.into(), flows };
             let case = Point { values: vec!["200us".into()], policy: policy.into(), case };
             let values = Values { link, host: None, recording: (flows == MANY).then_some(seen) };
@@ -241,10 +242,10 @@ mod tests {
         };
         let (good, bad) = (of(0.799), of(0.786));
         // The rate that leaves is 97.4 % of the virtual one.
-        assert_eq!(good.cells().last().unwrap(), "4 of 4, 3 of 3, 2 of 3, 4 of 4");
-        assert_eq!(bad.cells().last().unwrap(), "4 of 4, 3 of 3, 2 of 3, 3 of 4");
-        assert_eq!((good.held(), bad.held()), (13, 12));
+        assert_eq!(good.cells().last().unwrap(), "4 of 4, 4 of 4, 2 of 3, 4 of 4");
+        assert_eq!(bad.cells().last().unwrap(), "4 of 4, 4 of 4, 2 of 3, 3 of 4");
+        assert_eq!((good.held(), bad.held()), (14, 13));
         assert_eq!(good.cells().len(), 1 + HEADER.len());
-        assert_eq!(good.cells()[7..10], ["50", "2.00 %", "97.42 %"]);
+        assert_eq!(good.cells()[7..10], ["50", "1.00 %", "97.42 %"]);
     }
 }
