@@ -145,22 +145,23 @@ fn a_campaign_goes_on_where_it_was() {
     programs.add("other/git", "case $1 in describe) echo 'abc1234, changed' ;; esac");
     assert_eq!(campaign().1, all, "a tree that is in no commit");
 
-    // As root: a figure that was ended in its middle keeps the runs that it has, if they are of this commit.
+    // What was ended in its middle keeps the runs that it has, if they are of this commit.
     programs.add("other/id", "echo 0");
     programs.add("other/git", "case $1 in describe) echo abc1234 ;; esac");
     programs.add("weir", &format!("echo \"$*\" >>{}", ran.display()));
-    let folder = programs.path("out/steering-figure5-lab");
-    std::fs::create_dir_all(&folder).unwrap();
-    let figure5 = |commits: [&str; 2]| {
-        let each = commits.map(|commit| format!("  \"commit\": \"{commit}\","));
-        std::fs::write(folder.join("measured.json"), each.join("\n")).unwrap();
-        let line =
-            campaign().1.lines().find(|line| line.contains("--figure 5 --arm lab")).map(str::to_string);
-        line.expect("it is run").contains(" --runs 3 --resume ")
+    let resumed = |commit: &str| {
+        programs.add("other/git", &format!("case $1 in describe) echo '{commit}' ;; esac"));
+        let _ = std::fs::remove_file(programs.path("out/made"));
+        let ran = campaign().1;
+        let of =
+            |what: &str| ran.lines().find(|line| line.contains(what)).unwrap().contains(" --resume --out ");
+        assert!(!of("--figure bbr"), "its runs are not kept: {ran}");
+        let kept = ["--figure all", "avq --experiment all", "--figure 5 --arm lab", "vaqm --arm upf"].map(of);
+        assert!(kept.iter().all(|one| *one == kept[0]), "{ran}");
+        kept[0]
     };
-    assert_eq!([["abc1234"; 2], ["abc1234", "def5678"]].map(figure5), [true, false]);
-    programs.add("other/git", "case $1 in describe) echo 'abc1234, changed' ;; esac");
-    assert!(!figure5(["abc1234"; 2]), "files that are in no commit");
+    let commits = ["abc1234", "def5678", "def5678", "def5678, changed", "def5678, changed"];
+    assert_eq!(commits.map(resumed), [false, false, true, false, false]);
 }
 
 #[test]

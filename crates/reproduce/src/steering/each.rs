@@ -6,8 +6,9 @@ use super::{Arguments, Arm, folder};
 use crate::claim::percent;
 use crate::figure::{Figure, axis, series as curve};
 use crate::host::{Error, Host, Report};
+use crate::journal::{Done, Journal};
 use crate::publish::Outcome;
-use crate::runs::{Planned, run_all};
+use crate::runs::Planned;
 use serde_json::{Value, json};
 use weir_aqm::{Algorithm, Visitor};
 use weir_config::{Document, Scenario, nearest};
@@ -88,7 +89,8 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let plan = plan(&algorithms, arguments)?;
     let folder = folder(arguments, "figure5-each");
     host.prepare(&folder)?;
-    let runs = run_all(&plan, host, measure)?;
+    let Done { runs, origins } =
+        Journal::begin(&folder, arguments.resume, host)?.simulate(&plan, host, measure)?;
     let measured = Measured::new(&runs);
     let rows = rows(&algorithms, &measured);
     let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
@@ -102,6 +104,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
             "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
         }),
         runs: json!(runs),
+        origins,
         figures: charts(&algorithms, &measured),
         text: format!("{}\n{NOTE}", table::aligned(&HEADER, &cells)),
         grids: vec![grid(cells)],

@@ -101,6 +101,9 @@ fn check_arm(arguments: &Arguments) -> Result<(), Error> {
     };
     match arguments.arm {
         Arm::Lab if arguments.seeds.is_some() => refused("--seeds", "sim", "use --runs in the lab"),
+        _ if arguments.resume && arguments.figure.name == bbr::NAME => {
+            Err(Error::input("--resume: the runs of BBR take a minute and are not kept: leave it out"))
+        }
         Arm::Sim if arguments.runs.is_some() => refused("--runs", "lab", "use --seeds in the simulator"),
         _ => Ok(()),
     }
@@ -163,7 +166,11 @@ mod tests {
         let seeds = Arguments { arm: Arm::Lab, seeds: Some(2), ..plain() };
         assert_eq!(of(seeds), "--seeds is for --arm sim: choose that, or use --runs in the lab");
         assert!(of(Arguments { runs: Some(2), ..plain() }).starts_with("--runs is for --arm lab"));
-        assert!(check_arm(&Arguments { seeds: Some(2), ..plain() }).is_ok());
+        assert!(check_arm(&Arguments { seeds: Some(2), resume: true, ..plain() }).is_ok());
+        assert!(
+            of(Arguments { resume: true, ..arguments("bbr", false) })
+                .starts_with("--resume: the runs of BBR")
+        );
     }
 
     #[test]

@@ -180,18 +180,10 @@ pub const TABLE: &[Said] = &[
     .shown_by(&causes::RECLAIM),
     row(
         "A13",
-        "that two flows need (10Gbit/s)",
-        "almost the same upper values as before",
-        SEVEN_TENTHS,
-        "two flows have the link again after 36 s with packets of 1500 bytes and after 22 s with those of 9000 (figure 7a), and the next 34 come after \
-         20 s: until then there is hardly a signal at which the set point could be raised",
-    ),
-    row(
-        "A13",
         "almost",
         "almost the same upper values as before",
         SEVEN_TENTHS,
-        "20 s hold too few signals of two flows to raise the set point so often",
+        "20 s hold too few signals of two flows to raise the set point so often; at 10 Gbit/s they have the link again only after them",
     )
     .shown_by(&causes::FLIPS),
     row(

@@ -8,8 +8,9 @@ use super::{Arguments, claims, folder};
 use crate::choice::Arm;
 use crate::claim::{percent, within};
 use crate::host::{Error, Host, Report};
+use crate::journal::{Done, Journal};
 use crate::publish::Outcome;
-use crate::runs::{self, Planned, run_all, simulate};
+use crate::runs::{self, Planned, simulate};
 use serde::Serialize;
 use serde_json::json;
 use std::ops::RangeInclusive;
@@ -60,7 +61,8 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let (names, plan) = plan(arguments)?;
     let folder = folder(arguments, &format!("{NAME}-sim"));
     host.prepare(&folder)?;
-    let runs = run_all(&plan, host, measure)?;
+    let Done { runs, origins } =
+        Journal::begin(&folder, arguments.resume, host)?.simulate(&plan, host, measure)?;
     let measured = Measured::new(&runs);
     let mut judged: Vec<Judged> =
         measured.by(|point| &point.values).into_iter().map(|(values, runs)| judge(values, &runs)).collect();
@@ -76,6 +78,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
             rows: judged.iter().map(Judged::cells).collect(),
         }],
         runs: json!(runs),
+        origins,
         ..Outcome::default()
     };
     outcome.deliver_with_tables(&folder, host)
