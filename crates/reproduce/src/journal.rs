@@ -110,6 +110,9 @@ impl Journal {
             Vec::new()
         };
         let (entries, whole) = entries(&bytes).map_err(|e| damaged(&path, &e))?;
+        if resume && !path.exists() {
+            host.say(&format!("{} has no runs of before: all are made", folder.display()));
+        }
         if whole < bytes.len() {
             host.say(&format!("{}: its last run is cut off and is made again", path.display()));
         }
@@ -150,9 +153,16 @@ impl Journal {
         };
         let objects = [rmp_serde::to_vec_named(&head), rmp_serde::to_vec_named(&body)];
         let bytes = objects.into_iter().collect::<Result<Vec<_>, _>>().expect("runs are plain data").concat();
-        lock(&self.file).write_all(&bytes).map_err(|e| failed(&self.path, &e))?;
+        self.append(&bytes).map_err(|e| failed(&self.path, &e))?;
         run.values.put_detail(detail);
         Ok(run)
+    }
+
+    /// Writes at the end of the file, all or nothing: what another thread writes next follows what is whole.
+    fn append(&self, bytes: &[u8]) -> std::io::Result<()> {
+        let mut file = lock(&self.file);
+        let whole = file.metadata()?.len();
+        file.write_all(bytes).inspect_err(|_| _ = file.set_len(whole))
     }
 
     /// Makes the runs of a plan that the file does not have, by `make`, which is given them, and a function
