@@ -176,7 +176,9 @@ impl FileSet {
         }
         let new = List { sign: staged.last().map(|s| s.name.clone()), files, folders: folders.clone() };
         let both = self.stage(LIST.into(), old.and(&new).text())?;
-        old.sign.iter().chain(&new.sign).try_for_each(|sign| remove(&folder.join(sign)))?;
+        // A file that has grown there may be all that the old set is, and so its sign.
+        let signs = old.sign.iter().chain(&new.sign).filter(|sign| !kept.contains(*sign));
+        signs.into_iter().try_for_each(|sign| remove(&folder.join(sign)))?;
         sync_folder(folder);
         // Whatever happens from here on, everything that may be here is known to the next run.
         self.place(&both)?;

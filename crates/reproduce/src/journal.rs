@@ -248,8 +248,11 @@ impl Journal {
         V: Measurement,
     {
         self.complete(plan, host, |left, note| {
-            let seconds: f64 = left.iter().map(|p| p.scenario.run.duration.as_secs_f64() + AROUND_S).sum();
-            host.say(&format!("{} runs, about {:.0} min", left.len(), seconds / f64::from(jobs) / 60.0));
+            if !left.is_empty() {
+                let seconds: f64 =
+                    left.iter().map(|p| p.scenario.run.duration.as_secs_f64() + AROUND_S).sum();
+                host.say(&format!("{} runs, about {:.0} min", left.len(), seconds / f64::from(jobs) / 60.0));
+            }
             run_live(left, jobs, host, title, |planned, turns| {
                 let (made, told) = run(planned, turns)?;
                 // One that was ended is none.

@@ -53,6 +53,44 @@ fn the_short_form_judges_every_claim() {
     assert!(capacity.is_some_and(|share| (0.0..=1.0).contains(&share)), "{capacity:?}");
 }
 
+/// What was ended goes on: half of the runs are cut off, as by a kill, and what is written is as if it had not
+/// been ended, to the byte.
+#[test]
+fn runs_that_are_there_are_not_made_again() {
+    let out = folder("avq-resumed");
+    let run = |more: &[&str]| {
+        let run = weir(&[&["--experiment", "3"], more].concat(), &out).output().expect("weir starts");
+        assert!(run.status.code().is_some_and(|code| code <= 1), "{run:?}");
+        String::from_utf8(run.stderr).expect("text")
+    };
+    let folder = out.join("avq-experiment3-quick");
+    let files = || {
+        let mut files: Vec<(String, Vec<u8>)> = std::fs::read_dir(&folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .map(|path| (path.file_name().unwrap().to_string_lossy().into(), std::fs::read(&path).unwrap()))
+            // Whichever was made first stands first there.
+            .filter(|(name, _): &(String, Vec<u8>)| name != "runs.msgpack")
+            .collect();
+        files.sort();
+        files
+    };
+    run(&[]);
+    let whole = files();
+    let runs = folder.join("runs.msgpack");
+    let bytes = std::fs::read(&runs).expect("its runs are kept");
+    std::fs::write(&runs, &bytes[..bytes.len() / 2]).expect("it writes");
+    let said = run(&["--resume"]);
+    assert!(said.contains("1 of 3 runs are there already") && said.contains("is cut off"), "{said}");
+    assert!(files() == whole, "other files than of a run that was not ended");
+    assert_eq!(std::fs::read(&runs).expect("they are there").len(), bytes.len());
+    let said = run(&["--resume"]);
+    assert!(said.contains("3 of 3 runs are there already"), "{said}");
+    assert!(files() == whole, "other files than of a run that was not ended");
+    let said = run(&[]);
+    assert!(!said.contains("already"), "it was not asked for: {said}");
+}
+
 #[test]
 fn the_same_command_writes_the_same_bytes() {
     let outs = ["avq-first", "avq-second"].map(folder);

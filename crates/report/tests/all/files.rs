@@ -246,6 +246,21 @@ fn a_file_that_grows_is_taken_over_by_the_next_set() {
 }
 
 #[test]
+fn a_file_that_was_there_before_the_set_is_kept_by_it() {
+    let folder = Folder::new("grown");
+    FileSet::append(&folder.0, "rows.csv", "head\n").expect("it is written");
+    let mut files = FileSet::new(&folder.0);
+    files.keep("rows.csv");
+    files.add("summary.json", "new").expect("it is staged");
+    files.publish().expect("it is published");
+    assert_eq!(folder.names(), [".weir-files", "rows.csv", "summary.json"]);
+    assert_eq!(std::fs::read_to_string(folder.0.join("rows.csv")).expect("it is there"), "head\n");
+    // The sign of a whole set is still the last one.
+    FileSet::withdraw(&folder.0, &["rows.csv"]).expect("it is withdrawn");
+    assert_eq!(folder.names(), [".weir-files", "rows.csv"]);
+}
+
+#[test]
 fn files_of_others_are_told_from_those_of_a_set() {
     let folder = Folder::new("foreign");
     publish(&folder.0, &["a.csv", "summary.json"], "own");
