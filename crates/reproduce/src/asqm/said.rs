@@ -75,9 +75,10 @@ pub const TABLE: &[Said] = &[
         "B7",
         "target of 50",
         "exceeds the link's round trip by only as much as 50 ms",
-        "50 ms and a quarter, at 95 %, chosen here after 56 to 60 ms had been measured",
-        "",
-    ),
+        "50 ms, at 95 %",
+        "what exceeds the target is what senders add until they answer a signal, more the more there are",
+    )
+    .shown_by(&causes::SENDERS),
     row(
         "B7",
         "its target",
@@ -162,9 +163,8 @@ pub const TABLE: &[Said] = &[
         "B13",
         "",
         "even the slightest bit less than 100 % of the committed rate defeats PIE and CoDel",
-        "twice what it is without a shortfall, and at least twice the 25 ms of figures 4 and 6, at the largest of the steps that are run, 2 %; at 1.25 % \
-         and less CoDel has less than that",
-        "",
+        "twice what it is without a shortfall, and at least twice the 25 ms of figures 4 and 6, at each step",
+        "what leaves a limiter under CoDel or PIE is a little less than its rate on average, as senders answer signals, and a link that gives as much carries all of it",
     ),
     row(
         "B14",
