@@ -53,8 +53,8 @@ fn the_short_form_judges_every_claim() {
     assert!(capacity.is_some_and(|share| (0.0..=1.0).contains(&share)), "{capacity:?}");
 }
 
-/// What was ended goes on: half of the runs are cut off, as by a kill, and what is written is as if it had not
-/// been ended, to the byte.
+/// What was ended goes on: half of the runs are cut off, as by a kill, and what is written is as if it had
+/// not been ended, to the byte.
 #[test]
 fn runs_that_are_there_are_not_made_again() {
     let out = folder("avq-resumed");

@@ -164,7 +164,7 @@ pub const TABLE: &[Said] = &[
         "",
         "even the slightest bit less than 100 % of the committed rate defeats PIE and CoDel",
         "twice what it is without a shortfall, and at least twice the 25 ms of figures 4 and 6, at each step",
-        "what leaves a limiter under CoDel or PIE is a little less than its rate on average, as senders answer signals, and a link that gives as much carries all of it",
+        "what leaves a limiter under CoDel is one or two hundredths less than its rate on average, as senders answer signals, and a link that gives as much carries all of it",
     ),
     row(
         "B14",
