@@ -162,9 +162,7 @@ impl Code {
             }
         }
     }
-}
 
-impl Code {
     /// Whether results are what today's code would make of the same runs.
     pub fn is_current(&self) -> bool {
         matches!(self, Code::Unchanged | Code::Harmless(_))
@@ -196,10 +194,31 @@ impl Harmless {
         let file = root.join(HARMLESS);
         let failed = |e: &dyn std::fmt::Display| Error::input(format!("{}: {e}", file.display()));
         match std::fs::read_to_string(&file) {
-            Ok(text) => serde_json::from_str(&text).map_err(|e| failed(&e)),
+            Ok(text) => {
+                let all: Vec<Harmless> = serde_json::from_str(&text).map_err(|e| failed(&e))?;
+                match all.iter().find_map(Harmless::lacks) {
+                    Some(lack) => Err(failed(&lack)),
+                    None => Ok(all),
+                }
+            }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(e) => Err(failed(&e)),
         }
+    }
+
+    /// What is wrong with it: what is too short would be of all commits, or of all results.
+    fn lacks(&self) -> Option<String> {
+        let Harmless { commit, what, results } = self;
+        let is_hash = commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let remedy = match () {
+            _ if !is_hash => "give 7 digits of its hash at least",
+            _ if what.trim().is_empty() => "say what it did, as `what`",
+            _ if results.is_empty() || results.iter().any(String::is_empty) => {
+                "name the folders of results, or their beginnings, as `results`"
+            }
+            _ => return None,
+        };
+        Some(format!("commit `{commit}`: {remedy}"))
     }
 
     /// Whether it is about the results of this folder.
@@ -297,4 +316,43 @@ pub fn git(tree: &Path, arguments: impl IntoIterator<Item = String>) -> Option<S
     let plain = ["-c", "core.quotePath=false", "-c", "diff.relative=false"];
     let output = Command::new("git").args(plain).arg("-C").arg(tree).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_that_would_be_all_of_them_are_refused() {
+        let root = std::env::temp_dir().join(format!("weir-harmless-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        assert!(Harmless::below(&root).unwrap().is_empty(), "there is no such file");
+        let told = |text: &str| {
+            std::fs::write(root.join(HARMLESS), text).unwrap();
+            match Harmless::below(&root) {
+                Ok(all) => format!("{} read", all.len()),
+                Err(Error::Input(told)) => told,
+                other => panic!("{other:?}"),
+            }
+        };
+        let of = |commit: &str, what: &str, results: &str| {
+            told(&format!(r#"[{{ "commit": "{commit}", "what": "{what}", "results": [{results}] }}]"#))
+        };
+        assert_eq!(of("bda6a64b", "words", r#""avq-", "vaqm-lab""#), "1 read");
+        for commit in ["", "bda6", "HEAD^^^^"] {
+            let told = of(commit, "words", r#""avq-""#);
+            assert!(
+                told.ends_with(&format!("commit `{commit}`: give 7 digits of its hash at least")),
+                "{told}"
+            );
+        }
+        assert!(of("bda6a64b", " ", r#""avq-""#).ends_with("say what it did, as `what`"));
+        for results in ["", r#""avq-", """#] {
+            assert!(of("bda6a64b", "words", results).contains("name the folders of results"), "{results}");
+        }
+        for text in ["", "{}", r#"[{ "commit": "bda6a64b", "why": "words" }]"#] {
+            assert!(told(text).contains("harmless.json: "), "{text}");
+        }
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 }
