@@ -25,11 +25,9 @@ pub const RUNS: &str = "runs.msgpack";
 /// What is measured of a run.
 pub trait Measurement: Serialize + DeserializeOwned + Send {
     /// What results do not show of it, and claims and charts ask for.
-    type Detail: Serialize + DeserializeOwned;
-    /// Takes that out.
-    fn take_detail(&mut self) -> Self::Detail;
-    /// Puts it back.
-    fn put_detail(&mut self, detail: Self::Detail);
+    type Detail: Default + Serialize + DeserializeOwned;
+    /// Where it has that.
+    fn detail(&mut self) -> &mut Self::Detail;
 }
 
 /// Which run it is. Two are the same if they agree in all of this.
@@ -104,20 +102,20 @@ impl Journal {
     /// If the file is not one of these, or cannot be read or written.
     pub fn begin(folder: &Path, resume: bool, host: &dyn Host) -> Result<Journal, Error> {
         let path = folder.join(RUNS);
-        let bytes = if resume && path.exists() {
-            read_regular(&path).map_err(|e| damaged(&path, &e))?
-        } else {
-            Vec::new()
+        let is_taken = resume && path.exists();
+        let bytes = match is_taken {
+            true => read_regular(&path).map_err(|e| damaged(&path, &e))?,
+            false => Vec::new(),
         };
         let (entries, whole) = entries(&bytes).map_err(|e| damaged(&path, &e))?;
-        if resume && !path.exists() {
+        if resume && !is_taken {
             host.say(&format!("{} has no runs of before: all are made", folder.display()));
         }
         if whole < bytes.len() {
             host.say(&format!("{}: its last run is cut off and is made again", path.display()));
         }
         FileSet::withdraw(folder, &[RUNS])?;
-        if !resume || !path.exists() {
+        if !is_taken {
             FileSet::append(folder, RUNS, [])?;
         }
         let failed = |e: std::io::Error| failed(&path, &e);
@@ -132,7 +130,7 @@ impl Journal {
         let body: Body<V, V::Detail> =
             rmp_serde::from_slice(&self.bytes[entry.body.clone()]).map_err(|e| damaged(&self.path, &e))?;
         let Body { mut values, detail, trace_hash, warnings } = body;
-        values.put_detail(detail);
+        *values.detail() = detail;
         let run = Run { case: planned.case.clone(), seed: planned.seed, values, trace_hash, warnings };
         Ok(Some((run, entry.made.clone())))
     }
@@ -144,7 +142,7 @@ impl Journal {
         mut run: Run<C, V>,
     ) -> Result<Run<C, V>, Error> {
         let head = Head { name: Name::of(planned), made: self.made.clone() };
-        let detail = run.values.take_detail();
+        let detail = std::mem::take(run.values.detail());
         let body = Body {
             values: &run.values,
             detail: &detail,
@@ -154,7 +152,7 @@ impl Journal {
         let objects = [rmp_serde::to_vec_named(&head), rmp_serde::to_vec_named(&body)];
         let bytes = objects.into_iter().collect::<Result<Vec<_>, _>>().expect("runs are plain data").concat();
         self.append(&bytes).map_err(|e| failed(&self.path, &e))?;
-        run.values.put_detail(detail);
+        *run.values.detail() = detail;
         Ok(run)
     }
 

@@ -46,11 +46,8 @@ struct Values {
 
 impl Measurement for Values {
     type Detail = Vec<f64>;
-    fn take_detail(&mut self) -> Vec<f64> {
-        std::mem::take(&mut self.all)
-    }
-    fn put_detail(&mut self, all: Vec<f64>) {
-        self.all = all;
+    fn detail(&mut self) -> &mut Vec<f64> {
+        &mut self.all
     }
 }
 

@@ -29,6 +29,15 @@ impl<C: Clone> Planned<C> {
     }
 }
 
+/// A scenario of this length and with this beginning that is not measured, in seconds: with real TCP they are
+/// not those of the simulator.
+#[cfg(feature = "live")]
+pub fn lasting(mut scenario: Scenario, (length_s, warmup_s): (u64, u64)) -> Scenario {
+    let seconds = weir_units::Duration::from_secs;
+    (scenario.run.duration, scenario.run.warmup) = (seconds(length_s), seconds(warmup_s));
+    scenario
+}
+
 /// One run that was made, and what was measured of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run<C, V> {

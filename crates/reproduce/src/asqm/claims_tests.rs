@@ -1,6 +1,6 @@
 use super::*;
 use crate::asqm::cases::Case;
-use crate::asqm::measured::{Run, Values};
+use crate::asqm::measured::{Run, Seen, Values};
 use crate::asqm::observer::tests::delays;
 use crate::runs::NestedCase;
 
@@ -16,8 +16,7 @@ fn run(study: Study, managed: Algorithm, excess_ms: u64, bandwidth: f64, deviati
             overhead: (managed == Algorithm::Asqm).then_some(0.00467),
             error_p95_ms: None,
             voice_p95_ms: (study == Study::Voice).then_some(100.0 + excess_ms as f64),
-            delays: delays(100 + excess_ms),
-            seconds: vec![bandwidth],
+            seen: Seen { delays: delays(100 + excess_ms), seconds: vec![bandwidth] },
         },
         trace_hash: None,
         warnings: None,
@@ -27,7 +26,7 @@ fn run(study: Study, managed: Algorithm, excess_ms: u64, bandwidth: f64, deviati
 /// One at peak whose round trips vary.
 fn varied(study: Study, managed: Algorithm, excess_ms: [u64; 2]) -> Run {
     let mut run = run(study, managed, excess_ms[1], 6.5, 2.0);
-    run.values.delays.add(&delays(100 + excess_ms[0]));
+    run.values.seen.delays.add(&delays(100 + excess_ms[0]));
     run
 }
 

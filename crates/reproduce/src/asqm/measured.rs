@@ -26,21 +26,24 @@ pub struct Values {
     /// Round trip that 95 % of the packets of class EF do not exceed, in ms, where there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voice_p95_ms: Option<f64>,
-    /// Round trips.
+    /// What results do not show.
     #[serde(skip)]
+    pub seen: Seen,
+}
+
+/// What claims and charts ask for besides.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Seen {
+    /// Round trips.
     pub delays: Delays,
     /// Megabits in each second, of all modems.
-    #[serde(skip)]
     pub seconds: Vec<f64>,
 }
 
 impl Measurement for Values {
-    type Detail = (Delays, Vec<f64>);
-    fn take_detail(&mut self) -> (Delays, Vec<f64>) {
-        (std::mem::take(&mut self.delays), std::mem::take(&mut self.seconds))
-    }
-    fn put_detail(&mut self, detail: (Delays, Vec<f64>)) {
-        (self.delays, self.seconds) = detail;
+    type Detail = Seen;
+    fn detail(&mut self) -> &mut Seen {
+        &mut self.seen
     }
 }
 
@@ -60,8 +63,7 @@ pub fn measure(planned: &Planned<NestedCase<Case>>, progress: &dyn Progress) -> 
             overhead: sensed.map(|sensing| sensing.share).reduce(f64::max),
             error_p95_ms: Some(seen.errors.quantile(0.95)).filter(|ms| ms.is_finite()),
             voice_p95_ms: Some(seen.voice.quantile(0.95)).filter(|ms| ms.is_finite()),
-            delays: seen.delays,
-            seconds: seen.delivered.concat(),
+            seen: Seen { delays: seen.delays, seconds: seen.delivered.concat() },
         }
     })
 }
@@ -116,7 +118,7 @@ impl<'a> Measured<'a> {
     /// Round trips of all runs.
     pub fn delays(&self) -> Delays {
         let mut delays = Delays::default();
-        self.runs.iter().for_each(|run| delays.add(&run.values.delays));
+        self.runs.iter().for_each(|run| delays.add(&run.values.seen.delays));
         delays
     }
 
@@ -137,6 +139,6 @@ impl<'a> Measured<'a> {
 
     /// Megabits in each second, of all modems and runs, in order of size.
     pub fn seconds(&self) -> Vec<f64> {
-        sorted(self.runs.iter().flat_map(|run| run.values.seconds.iter().copied()))
+        sorted(self.runs.iter().flat_map(|run| run.values.seen.seconds.iter().copied()))
     }
 }

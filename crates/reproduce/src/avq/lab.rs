@@ -61,7 +61,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         });
         Ok((run, told))
     })?;
-    publish(done, arguments, &folder, host)
+    publish(done, |_| Ok(None), arguments, &folder, host)
 }
 
 /// Every run, one after the other of each repetition.

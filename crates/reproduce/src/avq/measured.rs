@@ -69,11 +69,8 @@ impl Values {
 
 impl Measurement for Values {
     type Detail = Vec<Sample>;
-    fn take_detail(&mut self) -> Vec<Sample> {
-        std::mem::take(&mut self.samples)
-    }
-    fn put_detail(&mut self, samples: Vec<Sample>) {
-        self.samples = samples;
+    fn detail(&mut self) -> &mut Vec<Sample> {
+        &mut self.samples
     }
 }
 

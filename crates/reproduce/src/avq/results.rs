@@ -1,20 +1,16 @@
 //! Runs the experiments, judges the claims, and puts together what came of them.
 
-use super::experiments::{Experiment, plan};
-use super::measured::{Measured, Row, Run, measure};
+use super::experiments::{Case, Experiment, plan};
+use super::measured::{Measured, Row, Run, Values, measure};
 use super::observer::Sample;
 use super::{Arguments, claims, draw, paper, said, witness};
-#[cfg(feature = "live")]
-use super::{experiments::Case, measured::Values};
 use crate::choice::Arm;
 use crate::host::{Error, Host, Report};
 use crate::journal::{Done, Journal};
 use crate::publish::Outcome;
 use crate::said::{Experiments, leave_open, tell, totals};
 use serde_json::json;
-#[cfg(feature = "live")]
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_measure::result::{Claim, HostJitter};
 use weir_report::html::Rows;
 use weir_report::{FileSet, Judged, csv};
@@ -32,30 +28,18 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let ns = arguments.witness.map(|_| witness::find()).transpose()?;
     let folder = folder(arguments);
     host.prepare(&folder)?;
-    let Done { runs, origins } =
-        Journal::begin(&folder, arguments.resume, host)?.simulate(&plan, host, measure)?;
-    let measured = Measured::new(&runs);
-    let (mut outcome, tables) = judge(&measured, arguments, host)?;
-    (outcome.runs, outcome.origins) = (json!(runs), origins);
-    let compared = match ns {
-        Some(ns) => Some(witness::compare(&measured, witness::run(&ns, &plan, &folder, host)?)),
-        None => None,
+    let done = Journal::begin(&folder, arguments.resume, host)?.simulate(&plan, host, measure)?;
+    let compare = |measured: &Measured| match ns {
+        Some(ns) => Ok(Some(witness::compare(measured, witness::run(&ns, &plan, &folder, host)?))),
+        None => Ok(None),
     };
-    let mut files = host.files(&folder)?;
-    for ((experiment, runs), table) in measured.experiments().into_iter().zip(&tables) {
-        add_files(experiment, &runs, table, &mut files)?;
-    }
-    if let Some(comparison) = compared {
-        files.add("witness.csv", csv::rows(&comparison.table))?;
-        add_witness(comparison, arguments, host, &mut outcome)?;
-    }
-    outcome.deliver(&folder, files, host)
+    publish(done, compare, arguments, &folder, host)
 }
 
-/// Judges runs of an arm without a witness, and writes what came of them.
-#[cfg(feature = "live")]
+/// Judges runs, has them compared with those of a witness, and writes what came of all.
 pub fn publish(
     Done { runs, origins }: Done<Case, Values>,
+    compare: impl FnOnce(&Measured) -> Result<Option<witness::Comparison>, Error>,
     arguments: &Arguments,
     folder: &Path,
     host: &dyn Host,
@@ -63,9 +47,14 @@ pub fn publish(
     let measured = Measured::new(&runs);
     let (mut outcome, tables) = judge(&measured, arguments, host)?;
     (outcome.runs, outcome.origins) = (json!(runs), origins);
+    let compared = compare(&measured)?;
     let mut files = host.files(folder)?;
     for ((experiment, runs), table) in measured.experiments().into_iter().zip(&tables) {
         add_files(experiment, &runs, table, &mut files)?;
+    }
+    if let Some(comparison) = compared {
+        files.add("witness.csv", csv::rows(&comparison.table))?;
+        add_witness(comparison, arguments, host, &mut outcome)?;
     }
     outcome.deliver(folder, files, host)
 }

@@ -177,11 +177,8 @@ pub struct Values {
 
 impl Measurement for Values {
     type Detail = Option<Recording>;
-    fn take_detail(&mut self) -> Option<Recording> {
-        self.recording.take()
-    }
-    fn put_detail(&mut self, recording: Option<Recording>) {
-        self.recording = recording;
+    fn detail(&mut self) -> &mut Option<Recording> {
+        &mut self.recording
     }
 }
 

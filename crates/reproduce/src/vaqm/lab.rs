@@ -6,7 +6,7 @@ use super::measured::{Run, Values};
 use super::results::{folder, publish};
 use crate::host::{Error, Host, Report, at_a_time, waits};
 use crate::journal::Journal;
-use crate::runs::{NestedCase, Planned};
+use crate::runs::{NestedCase, Planned, lasting};
 use crate::statistics::{mean, sorted};
 use std::time::Duration;
 use weir_config::{RunConfig, Upstream};
@@ -116,12 +116,9 @@ pub fn repeat(
 
 /// Every run, with the length that it has here.
 fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
-    let (length, warmup) = if arguments.quick { QUICK_S } else { LENGTH_S };
     let mut plan = Vec::new();
     for case in all() {
-        let mut scenario = case.scenario(false)?;
-        let seconds = weir_units::Duration::from_secs;
-        (scenario.run.duration, scenario.run.warmup) = (seconds(length), seconds(warmup));
+        let scenario = lasting(case.scenario(false)?, if arguments.quick { QUICK_S } else { LENGTH_S });
         plan.extend(Planned::repeated(&NestedCase { case }, &scenario, arguments.seeds.unwrap_or(1)));
     }
     Ok(plan)

@@ -52,11 +52,8 @@ impl Values {
 
 impl Measurement for Values {
     type Detail = Vec<f64>;
-    fn take_detail(&mut self) -> Vec<f64> {
-        std::mem::take(&mut self.rtts_ms)
-    }
-    fn put_detail(&mut self, rtts_ms: Vec<f64>) {
-        self.rtts_ms = rtts_ms;
+    fn detail(&mut self) -> &mut Vec<f64> {
+        &mut self.rtts_ms
     }
 }
 

@@ -3,13 +3,13 @@
 mod draw;
 
 use super::cases::{Algorithm, Case, Direction, RTTS, Selection, Study, cases as simulated};
-use super::measured::{Measured, Run, Values};
+use super::measured::{self, Measured, Run, Values};
 use super::observer::Delays;
 use super::{Arguments, claims, draw as paper, said, tables};
 use crate::host::{Error, Host, Report, at_a_time, waits};
 use crate::journal::{Done, Journal, Measurement};
 use crate::publish::Outcome;
-use crate::runs::{self, NestedCase, Planned};
+use crate::runs::{self, NestedCase, Planned, lasting};
 use crate::said::{Experiments, tell};
 use crate::statistics::{self, deviation, mean, quantile};
 use serde::{Deserialize, Serialize};
@@ -131,11 +131,8 @@ struct Seen {
 
 impl Measurement for Point {
     type Detail = Seen;
-    fn take_detail(&mut self) -> Seen {
-        std::mem::take(&mut self.seen)
-    }
-    fn put_detail(&mut self, seen: Seen) {
-        self.seen = seen;
+    fn detail(&mut self) -> &mut Seen {
+        &mut self.seen
     }
 }
 
@@ -213,8 +210,7 @@ fn simulated_run(LabRun { case, seed, values: point, .. }: &LabRun) -> Run {
             overhead: point.overhead,
             error_p95_ms: None,
             voice_p95_ms: point.call_p95_ms,
-            delays,
-            seconds: bins_mbps.clone(),
+            seen: measured::Seen { delays, seconds: bins_mbps.clone() },
         },
         trace_hash: None,
         warnings: None,
@@ -288,10 +284,7 @@ fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> 
     let mut plan = Vec::new();
     for seed in 0..u64::from(arguments.seeds.unwrap_or(1)) {
         for case in &cases {
-            let mut scenario = case.scenario(false)?;
-            let seconds = weir_units::Duration::from_secs;
-            let Overrides { length_s, warmup_s, .. } = *overrides;
-            (scenario.run.duration, scenario.run.warmup) = (seconds(length_s), seconds(warmup_s));
+            let scenario = lasting(case.scenario(false)?, (overrides.length_s, overrides.warmup_s));
             plan.push(Planned { case: NestedCase { case: *case }, seed, scenario });
         }
     }
