@@ -210,7 +210,9 @@ fn a_link_notices_nothing_of_a_hundred_viewers_and_of_a_thousand_connections_and
             of_sorts(|(alone, beside)| beside.delay_ms / alone.delay_ms),
             ..1.25,
         );
-        attempt.within("stalled share beside", of_sorts(|(_, beside)| beside.stalled), ..0.02);
+        // What other work took away stalled the loop, too, and is no doing of the crowd.
+        let most = 0.02 + attempt.taken();
+        attempt.within("stalled share beside", of_sorts(|(_, beside)| beside.stalled), ..most);
         let lost: u64 = status.ports.iter().map(|port| port.lost_frames).sum();
         attempt.holds(
             format_args!("{} of {sent} datagrams lost, {wrong} out of order", sent - received),

@@ -145,6 +145,12 @@ impl Attempt {
         self.taken = self.taken.max(share);
     }
 
+    /// The share of the time that was taken away as far as it is known: all of it after [`end`](Attempt::end)
+    /// and [`stalled`](Attempt::stalled).
+    pub fn taken(&self) -> f64 {
+        self.taken
+    }
+
     /// A rate or a delay, and between what it has to be.
     pub fn within(&mut self, what: impl Display, value: f64, bounds: impl RangeBounds<f64> + Debug) {
         self.holds(
