@@ -15,9 +15,10 @@ const LOCK: &str = "/run/weir-lab.lock";
 pub struct Exclusive(Arc<File>);
 
 /// The right to measure that runs of one program have side by side: the first of them waits for it, and the
-/// last one gives it back. For links so slow that they leave the processors idle most of the time.
-#[derive(Debug, Default)]
-pub struct SideBySide(Mutex<Weak<File>>);
+/// last one gives it back. For links so slow that they leave the processors idle most of the time. Copies
+/// share one right.
+#[derive(Clone, Debug, Default)]
+pub struct SideBySide(Arc<Mutex<Weak<File>>>);
 
 impl SideBySide {
     /// The right that another run of these has, or as [`exclusive`].

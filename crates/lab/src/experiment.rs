@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::awake::Awake;
 use crate::chain::Chain;
 use crate::error::{Error, Result};
-use crate::exclusive::exclusive;
+use crate::exclusive::{SideBySide, exclusive};
 use crate::flent::{self, FlentTest};
 use crate::follow::{Follow, Looking, Playing};
 use crate::host;
@@ -47,6 +47,9 @@ pub const REVERSE: &str = "b_to_a";
 /// A flow whose buffers limit it for more than this share of its busy time did not measure the bottleneck.
 const BUFFER_LIMITED: f64 = 0.02;
 
+/// A sampler that was later than this had no processor, nor had what begins the flows.
+const LATE_S: f64 = 1.0;
+
 /// Runs a scenario once. One run measures at a time on a machine: while another does, `waiting` is
 /// called about ten times a second with the time since then, from zero, and can end it. `watch` is called
 /// about ten times a second and can end the run early; what was measured until then is returned with a
@@ -70,6 +73,9 @@ pub struct Wanted {
     /// A test of Flent in place of the flows. Its load lasts as long as the scenario says of the run, which
     /// ends when the test does.
     pub flent: Option<FlentTest>,
+    /// The runs that it may be made beside; otherwise nothing else measures meanwhile. Its packet loop sleeps
+    /// in place of filling a processor, so that the rate of its link is to be low.
+    pub beside: Option<SideBySide>,
 }
 
 /// The same, with somebody who may ask its packet loops for changes while it runs.
@@ -93,9 +99,12 @@ pub fn follow(
     if !host::is_root() {
         return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
     }
-    let _alone = exclusive(waiting)?;
+    let _turn = match &wanted.beside {
+        Some(others) => others.exclusive(waiting)?,
+        None => exclusive(waiting)?,
+    };
     let removed = netns::clean_stale()?;
-    let cores = Cores::choose();
+    let cores = if wanted.beside.is_some() { Cores::shared() } else { Cores::choose() };
     // The sampler and this thread are not to disturb the loop.
     let mut warnings = cores.warnings();
     warnings.extend(removed.iter().map(|r| format!("removed {} of an earlier, killed run", r.name)));
@@ -208,10 +217,19 @@ impl Cores {
         }
     }
 
+    /// None is set apart for the packet loop.
+    fn shared() -> Cores {
+        let host::Cpus { allowed: all, lent, .. } = host::cpus();
+        Cores { own: None, others: all.clone(), all, lent }
+    }
+
     fn warnings(&self) -> Vec<String> {
         match self.own {
             Some(_) => Vec::new(),
-            None => vec!["one processor does everything: delays contain the host's scheduling".into()],
+            None if self.all.len() == 1 => {
+                vec!["one processor does everything: delays contain the host's scheduling".into()]
+            }
+            None => Vec::new(),
         }
     }
 }
@@ -244,7 +262,7 @@ fn setup(scenario: &Scenario, mode: Option<weir_dataplane::Mode>, cores: &Cores,
     Setup {
         mode,
         core: cores.own,
-        realtime: cores.own.is_some(),
+        realtime: cores.all.len() > 1,
         busy: cores.own.is_some(),
         // Whoever answers does so on the loop's core.
         stands_still: cores.own.is_some(),
@@ -430,6 +448,13 @@ impl Run<'_> {
         let limited = samples.buffer_limited(BUFFER_LIMITED);
         if !limited.is_empty() {
             warnings.push(format!("flows {limited:?} waited for socket buffers, not for the bottleneck"));
+        }
+        if samples.late_s > LATE_S {
+            warnings.push(format!(
+                "the program itself had no processor for up to {:.1} s: flows began late, and samples of them are missing. Remedy: \
+                 fewer flows, a lower rate, or more processors",
+                samples.late_s
+            ));
         }
         recording.summary = Summary {
             title: self.scenario.title.clone(),

@@ -70,6 +70,9 @@ pub struct FlowSamples {
     pub samples: Vec<FlowSample>,
     /// The last state seen of each flow.
     pub last: HashMap<u32, TcpInfo>,
+    /// By how much longer than its period the longest time between two samples was, in seconds: for so long
+    /// the program had no processor.
+    pub late_s: f64,
 }
 
 impl FlowSamples {
@@ -136,7 +139,11 @@ fn sample(
     let mut seen = FlowSamples::default();
     let clock = &config.clock;
     let mut due = clock.at(weir_units::Duration::ZERO);
+    let mut expected_s = clock.seconds(due);
     while sleep_until(clock, due, stop) {
+        let now_s = clock.seconds(clock.now());
+        seen.late_s = seen.late_s.max(now_s - expected_s);
+        expected_s = now_s + config.period.as_secs_f64();
         for (side, diag) in &mut hosts {
             let sockets = diag.dump(CONNECTED)?;
             let t_s = clock.seconds(clock.now());

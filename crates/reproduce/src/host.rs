@@ -105,8 +105,9 @@ pub struct Made {
 /// What the arms with real TCP need besides.
 #[cfg(feature = "live")]
 pub trait Lab {
-    /// Runs a scenario once with real TCP.
-    fn run(&self, scenario: &Scenario) -> Result<Recording, weir_lab::Error>;
+    /// Runs a scenario once with real TCP, and shows it as it goes. Where there are others that it may be
+    /// made beside, it is not shown.
+    fn run(&self, scenario: &Scenario, beside: Option<&SideBySide>) -> Result<Recording, weir_lab::Error>;
     /// Writes the files of one run to a folder, as `weir lab` does.
     fn write(&self, recording: &Recording, scenario: &Scenario, folder: &Path) -> Result<(), Error>;
     /// What the charts show of the policies of a scenario's links.

@@ -18,7 +18,7 @@ use weir_config::{Document, Link, Scenario, nearest};
 use weir_dataplane::Mode;
 use weir_lab::access::Access;
 use weir_lab::flent::FlentTest;
-use weir_lab::{Follow, Playing, Wanted};
+use weir_lab::{Follow, Looking, Playing, SideBySide, Wanted};
 use weir_measure::result::{LinkSample, Progress, Recording};
 use weir_report::{FileSet, table, terminal};
 
@@ -118,7 +118,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         }
         control.begin(planned)?;
         let flent = arguments.flent.as_deref().map(Flent::new).transpose()?;
-        let wanted = Wanted { mode, responsiveness, flent: flent.as_ref().map(|flent| flent.0.clone()) };
+        let wanted =
+            Wanted { mode, responsiveness, flent: flent.as_ref().map(|flent| flent.0.clone()), beside: None };
         let mut recording = recorded(planned, &wanted, output, Some(&mut control))?;
         recording.summary.warnings.extend(control.changed());
         recording.summary.warnings.extend(flent.as_ref().map(Flent::told));
@@ -221,13 +222,22 @@ fn unknown(planned: &Planned, name: &str, available: &str) -> Failure {
     Failure::input(planned.document.refuse(&format!("flows.{group}.congestion"), problem, remedy))
 }
 
-/// Runs a scenario once and shows it as it goes.
+/// Runs a scenario once and shows it as it goes; not beside others, which are there to be shown as well.
 pub fn record(
     scenario: &Scenario,
-    mode: Option<Mode>,
+    beside: Option<&SideBySide>,
     output: &Output,
 ) -> Result<Recording, weir_lab::Error> {
-    followed(scenario, &Wanted { mode, ..Wanted::default() }, output, None)
+    let Some(beside) = beside else { return followed(scenario, &Wanted::default(), output, None) };
+    let look = |_: Progress<'_>| if go_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    let wanted = Wanted { beside: Some(beside.clone()), ..Wanted::default() };
+    weir_lab::follow(scenario, &wanted, waiting(output), &mut Looking(look))
+}
+
+/// What is done while another run measures.
+fn waiting(output: &Output) -> impl FnMut(Duration) -> ControlFlow<()> {
+    let say = || output.tell(&Entry::info("waiting", "waiting for another run on this machine to end"));
+    weir_lab::waiting(say, go_on)
 }
 
 fn followed(
@@ -243,11 +253,7 @@ fn followed(
     let names = sides.iter().map(|side| side.name.clone()).collect();
     let shown = |side: About| Shown { label: side.name.clone(), sides: vec![side], first: 0 };
     let view = View::row(sides.into_iter().map(shown).collect(), output);
-    let waiting = weir_lab::waiting(
-        || output.tell(&Entry::info("waiting", "waiting for another run on this machine to end")),
-        go_on,
-    );
-    weir_lab::follow(scenario, wanted, waiting, &mut Following { view, names, control })
+    weir_lab::follow(scenario, wanted, waiting(output), &mut Following { view, names, control })
 }
 
 fn go_on() -> bool {

@@ -161,6 +161,8 @@ struct Avq {
     #[arg(long, value_parser = choice(&avq::WITNESSES))]
     witness: Option<&'static Choice<()>>,
     #[command(flatten)]
+    jobs: Jobs,
+    #[command(flatten)]
     resume: Resume,
     /// Directory for the results.
     #[arg(long, value_name = "DIR", default_value = OUT)]
@@ -322,11 +324,10 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
     let report = match arguments.paper {
         Paper::Summary(summary) => return summarize(summary, output),
         Paper::Steering(steering) => steering::reproduce(&steering.into(), output),
-        Paper::Avq(Avq { experiment, arm, quick, seeds, timers, witness, resume, out }) => {
-            let arm = arm.value;
-            let resume = resume.resume;
+        Paper::Avq(Avq { experiment, arm, quick, seeds, timers, witness, jobs, resume, out }) => {
+            let (arm, jobs, resume) = (arm.value, jobs.of(arm.value)?, resume.resume);
             avq::reproduce(
-                &avq::Arguments { experiment, arm, quick, seeds, timers, witness, resume, out },
+                &avq::Arguments { experiment, arm, quick, seeds, timers, witness, jobs, resume, out },
                 output,
             )
         }
@@ -410,8 +411,9 @@ impl weir_reproduce::Lab for Output {
     fn run(
         &self,
         scenario: &weir_config::Scenario,
+        beside: Option<&weir_lab::SideBySide>,
     ) -> Result<weir_measure::result::Recording, weir_lab::Error> {
-        super::lab::record(scenario, None, self)
+        super::lab::record(scenario, beside, self)
     }
 
     fn write(

@@ -127,7 +127,7 @@ pub mod tests {
         let experiment = by_name(&EXPERIMENTS, experiment).expect("an experiment");
         let timers = &crate::avq::TIMERS[0];
         let (arm, out) = (Arm::Sim, PathBuf::from("out"));
-        Arguments { experiment, arm, quick, seeds: None, timers, witness: None, resume: false, out }
+        Arguments { experiment, arm, quick, seeds: None, timers, witness: None, jobs: 1, resume: false, out }
     }
 
     #[test]

@@ -47,11 +47,12 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let title = |planned: &Planned<Case>| {
         format!("experiment {}, {}", u32::from(planned.case.experiment), planned.case.series)
     };
-    let done = journal.live(&planned, 1, host, title, |planned, _| {
+    let done = journal.live(&planned, arguments.jobs, host, title, |planned, turns| {
         let is_meant =
             |live: &&Live| (&live.planned.case, live.planned.seed) == (&planned.case, planned.seed);
         let live = plan.iter().find(is_meant).expect("it is planned");
-        let run = measured(live, &host.lab().run(&planned.scenario)?);
+        let beside = (arguments.jobs > 1).then_some(turns);
+        let run = measured(live, &host.lab().run(&planned.scenario, beside)?);
         let told = run.values.spans.last().map_or(String::new(), |last| {
             format!(
                 "{:.1} % of the link and {:.1} packets waiting at the end",

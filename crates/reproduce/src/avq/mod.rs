@@ -36,6 +36,8 @@ pub struct Arguments {
     pub timers: &'static Choice<Option<Timers>>,
     /// One of [`WITNESSES`], beside which the results are put.
     pub witness: Option<&'static Choice<()>>,
+    /// With real TCP, how many runs are made at a time.
+    pub jobs: u32,
     /// Runs that the folder of results has already are not made again.
     pub resume: bool,
     /// Folder in which that of the results is made.

@@ -5,7 +5,7 @@ use super::measured::{Measured, Row, Run, Values, measure};
 use super::observer::Sample;
 use super::{Arguments, claims, draw, paper, said, witness};
 use crate::choice::Arm;
-use crate::host::{Error, Host, Report};
+use crate::host::{Error, Host, Report, at_a_time};
 use crate::journal::{Done, Journal};
 use crate::publish::Outcome;
 use crate::said::{Experiments, leave_open, tell, totals};
@@ -83,13 +83,14 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<
     };
     let mut notes = vec![note(&condition, arguments)];
     notes.extend(is_live.then(|| NOTE_LIVE.to_string()));
+    notes.extend(at_a_time(arguments.jobs));
     notes.extend(host_line(measured));
     let outcome = Outcome {
         title,
         notes,
         about: json!({
             "paper": "avq", "experiment": arguments.experiment.name, "arm": arguments.arm.name(),
-            "timers": arguments.timers.name, "quick": arguments.quick,
+            "timers": arguments.timers.name, "quick": arguments.quick, "jobs": arguments.jobs,
         }),
         claims: Some(claims),
         unjudged: said::UNJUDGED,

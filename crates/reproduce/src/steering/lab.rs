@@ -65,7 +65,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let journal = Journal::begin(&folder, arguments.resume, host)?;
     let title = |planned: &Planned<Case>| planned.scenario.title.clone();
     let Done { runs, origins } = journal.live(&plan, 1, host, title, |planned, _| {
-        let mut recording = host.lab().run(&planned.scenario)?;
+        let mut recording = host.lab().run(&planned.scenario, None)?;
         // A campaign of hours leaves what it has, also where it is ended.
         host.lab().write(
             &recording,
