@@ -650,7 +650,7 @@ mod tests {
             "claims": [
                 { "id": "D3", "text": "fewer", "paper": "of before", "expected": "below 5", "measured": "4", "held": true },
                 { "id": "D3", "text": "fewer than PI", "expected": "below 5", "measured": "6", "held": false,
-                  "shown": true, "cause": "timers: 9 s (cause_avq_timers.toml)" },
+                  "shown": true, "cause": "room: 9 packets (cause_avq_room.toml)" },
                 { "id": "D4", "text": "RED", "expected": "below 1", "measured": "2", "held": false, "cause": "of before",
                   "basis": "of before" },
             ],
@@ -673,7 +673,7 @@ mod tests {
             "is unknown: the page was not made in a tree of git",
             "| AVQ | a\\|b |",
             // What experiments found is as it was; all other words are those of today.
-            "* D3 is missed: timers: 9 s (cause_avq_timers.toml).",
+            "* D3 is missed: room: 9 packets (cause_avq_room.toml).",
             "* D4 is missed: between thresholds of 37 and 75 packets",
         ] {
             assert!(page.contains(wanted), "{wanted:?} in {page}");

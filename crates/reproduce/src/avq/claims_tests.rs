@@ -82,7 +82,7 @@ fn as_in_the_paper(experiment: Experiment) -> Vec<Run> {
         curve("RED", (0.93, 30.0, 900.0)),
         curve("REM", (1.0, 70.0, 3000.0)),
         curve("PI", (1.0, 75.0, 4000.0)),
-        curve("GKVQ", (0.75, 18.0, 10.0)),
+        curve("GKVQ", (0.75, 18.0, 25.0)),
     ]
 }
 
