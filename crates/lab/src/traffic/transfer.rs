@@ -1,28 +1,43 @@
-//! Transfers of a given size over this program's own TCP sockets.
+//! Transfers of a given size over this program's own TCP sockets. Hundreds of them may be open: one thread
+//! sends those of a group, and one receives them.
 
 use super::{Findings, FlowReport, Interval, Numbered, TrafficOptions, Transfer};
 use crate::error::{Error, Result};
 use crate::netns::{Testbed, enter_netns, in_netns};
 use crate::process::{SpawnOptions, set_affinity};
+use crate::side::Side;
 use crate::sock_diag::TcpInfo;
-use crate::tcpinfo::{FlowTable, PortEnd, sleep_until};
-use socket2::{Domain, Socket, Type};
+use crate::tcpinfo::{FlowTable, PortEnd};
+use socket2::{Domain, SockRef, Socket, Type};
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::future::poll_fn;
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, watch};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{sleep, timeout};
 use weir_units::Time;
 
 /// Most transfers of a group that are under way at once; further ones are left out, with a warning.
 pub(super) const MAX_OPEN: usize = 512;
-/// Threads look this often whether they shall end.
+/// The threads look this often whether they shall end, and receivers whether there is data below the
+/// low-water mark.
 const NAP: Duration = Duration::from_millis(50);
 /// Bytes given to or taken from the kernel at once.
 const CHUNK: usize = 128 * 1024;
+/// What is sent.
+static DATA: [u8; CHUNK] = [0x77; CHUNK];
 /// How long an accepted connection waits for the sending thread to say whose it is.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -34,11 +49,11 @@ pub(super) struct Job {
     pub options: Arc<TrafficOptions>,
 }
 
-/// A transfer as both of its threads see it.
+/// A transfer as both sides see it.
 #[derive(Default)]
 struct Shared {
     progress: Mutex<Progress>,
-    changed: Condvar,
+    ended: Notify,
 }
 
 #[derive(Default)]
@@ -51,29 +66,38 @@ struct Progress {
     ended: bool,
 }
 
-/// Connections by the port of the sending side, for the receiving side to find.
-type Claims = Arc<Mutex<HashMap<u16, Arc<Shared>>>>;
-
-/// What all threads of a job share.
+/// What both threads of a job share.
 struct Context {
     job: Job,
     target: SocketAddr,
-    claims: Claims,
+    /// Connections by the port of the sending side, for the receiving side to find.
+    claims: Mutex<HashMap<u16, Arc<Shared>>>,
     table: FlowTable,
     abort: Arc<AtomicBool>,
-    /// Set when all sending threads have ended.
+    /// Set when the sending thread has ended.
     finished: AtomicBool,
-    sending: AtomicUsize,
-    open: AtomicUsize,
-    skipped: AtomicUsize,
     stop: Time,
+}
+
+impl Context {
+    fn now(&self) -> Time {
+        self.job.options.clock.now()
+    }
+
+    fn seconds(&self, time: Time) -> f64 {
+        self.job.options.clock.seconds(time)
+    }
+
+    fn is_over(&self) -> bool {
+        self.abort.load(Ordering::Relaxed) || self.now() >= self.stop
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts the threads of a group: one that receives, one for each flow.
+/// Starts the threads of a group: one that receives, one that sends.
 pub(super) fn start(
     testbed: &Testbed,
     job: Job,
@@ -92,29 +116,34 @@ pub(super) fn start(
     let target = listener.local_addr().ok().and_then(|a| a.as_socket());
     let target = target.ok_or_else(|| Error::last("find the port of a listening socket"))?;
     let (_, stop) = job.options.life(&job.group.flows);
-    let (first, count) = (job.group.first_flow, job.group.flows.count);
+    open_as_many_files_as_allowed();
     let context = Arc::new(Context {
         job,
         target,
-        claims: Claims::default(),
+        claims: Mutex::default(),
         table: table.clone(),
         abort: abort.clone(),
         finished: AtomicBool::new(false),
-        sending: AtomicUsize::new(count as usize),
-        open: AtomicUsize::new(0),
-        skipped: AtomicUsize::new(0),
         stop,
     });
-    let mut threads = vec![spawn("weir-sink", {
-        let context = context.clone();
-        move || accept(&context, &listener, sink)
-    })?];
-    for flow in first..first + count {
-        let (context, findings) = (context.clone(), findings.clone());
-        let namespace = testbed.namespace(source).to_string();
-        threads.push(spawn("weir-source", move || source_thread(&context, flow, &namespace, &findings))?);
+    let (namespace, findings) = (testbed.namespace(source).to_string(), findings.clone());
+    let receiving = context.clone();
+    Ok(vec![
+        spawn("weir-sink", move || sink_thread(receiving, listener, sink))?,
+        spawn("weir-source", move || source_thread(context, &namespace, &findings))?,
+    ])
+}
+
+/// Both ends of each transfer are here.
+fn open_as_many_files_as_allowed() {
+    // SAFETY: the pointers are to a plain struct.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
     }
-    Ok(threads)
 }
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
@@ -124,12 +153,17 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(|e| Error::system("start a thread for transfers", e))
 }
 
+/// Runs on this thread alone what a group does on one side, until it ends.
+fn run(future: impl Future<Output = io::Result<()>>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, future)
+}
+
 fn listen(ip: IpAddr) -> io::Result<Socket> {
     let socket = Socket::new(domain(ip), Type::STREAM, None)?;
     socket.bind(&SocketAddr::new(ip, 0).into())?;
     socket.listen(1024)?;
-    // On Linux, accept obeys it.
-    socket.set_read_timeout(Some(NAP))?;
+    socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
@@ -148,49 +182,59 @@ fn settle(options: &SpawnOptions) {
 
 // The receiving side.
 
-fn accept(context: &Arc<Context>, listener: &Socket, sink: crate::side::Side) {
-    settle(context.job.options.spawn_options(sink));
-    std::thread::scope(|scope| {
+fn sink_thread(context: Arc<Context>, listener: Socket, side: Side) {
+    settle(context.job.options.spawn_options(side));
+    // Without it the connections are closed, and the sender reports its transfers as incomplete.
+    let _ = run(async {
+        let listener = TcpListener::from_std(listener.into())?;
+        let buffer = Rc::new(RefCell::new(vec![0; CHUNK]));
         while !context.finished.load(Ordering::Relaxed) {
-            let Ok((socket, peer)) = listener.accept() else { continue };
-            let Some(port) = peer.as_socket().map(|a| a.port()) else { continue };
-            let context = context.clone();
-            let body = move || {
-                if let Some(shared) = claim(&context, port) {
-                    receive(&context, socket.into(), &shared);
+            let (stream, peer) = match timeout(NAP, listener.accept()).await {
+                Ok(Ok(accepted)) => accepted,
+                // As where there are no more descriptors.
+                Ok(Err(_)) => {
+                    sleep(NAP).await;
+                    continue;
                 }
+                Err(_) => continue,
             };
-            // Without a thread the connection is closed, and the sender reports it as incomplete.
-            let _ = std::thread::Builder::new().name("weir-receive".into()).spawn_scoped(scope, body);
+            let (context, buffer) = (context.clone(), buffer.clone());
+            spawn_local(async move {
+                if let Some(shared) = claim(&context, peer.port()).await {
+                    receive(&context, &stream, &shared, &buffer).await;
+                }
+            });
         }
+        Ok(())
     });
 }
 
-/// Finds whose connection it is. The sending thread says so when its connect returns, which may be later
-/// than the accept.
-fn claim(context: &Context, port: u16) -> Option<Arc<Shared>> {
+/// Finds whose connection it is. The sending thread says so when it has begun to connect, which may be later
+/// than the accept where it had no processor.
+async fn claim(context: &Context, port: u16) -> Option<Arc<Shared>> {
     let deadline = Instant::now() + CLAIM_TIMEOUT;
     while Instant::now() < deadline && !context.finished.load(Ordering::Relaxed) {
         if let Some(shared) = locked(&context.claims).remove(&port) {
             return Some(shared);
         }
-        std::thread::sleep(Duration::from_micros(200));
+        sleep(Duration::from_millis(1)).await;
     }
     None
 }
 
-fn receive(context: &Context, mut stream: TcpStream, shared: &Shared) {
-    let mut buffer = vec![0; CHUNK];
-    let _ = stream.set_read_timeout(Some(NAP));
+async fn receive(context: &Context, stream: &TcpStream, shared: &Shared, buffer: &RefCell<Vec<u8>>) {
     // Transfers run without it too, in larger bursts.
-    let _ = context.job.options.receiving.set(&stream);
-    let clock = &context.job.options.clock;
+    let _ = context.job.options.receiving.set(stream);
     let interval = context.job.options.interval.into();
-    let mut from = clock.now();
+    let mut from = context.now();
     let mut pending = 0;
     loop {
-        let read = stream.read(&mut buffer);
-        let now = clock.now();
+        let read = match timeout(NAP, stream.readable()).await {
+            Ok(Ok(())) => stream.try_read(&mut buffer.borrow_mut()),
+            Ok(Err(e)) => Err(e),
+            Err(_) => below_the_mark(stream, &mut buffer.borrow_mut()),
+        };
+        let now = context.now();
         let mut progress = locked(&shared.progress);
         if progress.ended {
             break;
@@ -199,7 +243,7 @@ fn receive(context: &Context, mut stream: TcpStream, shared: &Shared) {
             Ok(0) => true,
             Ok(n) => {
                 if progress.received == 0 {
-                    let _ = context.job.options.receiving.set(&stream);
+                    let _ = context.job.options.receiving.set(stream);
                 }
                 pending += n as u64;
                 progress.received += n as u64;
@@ -208,87 +252,139 @@ fn receive(context: &Context, mut stream: TcpStream, shared: &Shared) {
                 }
                 false
             }
-            Err(e) => !retry(&e),
+            Err(e) => !matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
         };
         let complete = progress.completed.is_some();
         if over || complete || now.since(from) >= interval {
             if pending > 0 {
-                progress.intervals.push(Interval {
-                    from_s: clock.seconds(from),
-                    to_s: clock.seconds(now),
-                    bytes: pending,
-                });
+                let (from_s, to_s) = (context.seconds(from), context.seconds(now));
+                progress.intervals.push(Interval { from_s, to_s, bytes: pending });
             }
             (from, pending) = (now, 0);
         }
         if over || complete {
             progress.ended = true;
-            shared.changed.notify_all();
+            shared.ended.notify_one();
             break;
         }
     }
 }
 
-fn retry(e: &io::Error) -> bool {
-    matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+/// What waits although the kernel wakes nobody for it, as it is less than the low-water mark.
+fn below_the_mark(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: initialized bytes may be taken for some that need not be; the kernel only writes to them.
+    let room = unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) };
+    SockRef::from(stream).recv(room)
 }
 
 // The sending side.
 
-fn source_thread(context: &Arc<Context>, flow: u32, namespace: &str, findings: &Findings) {
+/// What the sending thread of a group knows of all its transfers.
+struct Sending {
+    context: Arc<Context>,
+    /// True when all of them are to end.
+    over: watch::Receiver<bool>,
+    open: Cell<usize>,
+    skipped: Cell<usize>,
+    /// How many could not begin, and why the first of them could not.
+    failed: RefCell<Option<(usize, io::Error)>>,
+}
+
+fn source_thread(context: Arc<Context>, namespace: &str, findings: &Findings) {
     settle(context.job.options.spawn_options(context.job.group.source()));
+    let group = context.job.group.index;
     match enter_netns(namespace) {
-        Ok(()) => findings.flow(run_flow(context, flow)),
-        Err(e) => findings.warn(format!("flow {flow}: {e}")),
-    }
-    if context.sending.fetch_sub(1, Ordering::AcqRel) == 1 {
-        let skipped = context.skipped.load(Ordering::Relaxed);
-        if skipped > 0 {
-            let group = context.job.group.index;
-            findings
-                .warn(format!("group {group}: {skipped} transfers were left out, as {MAX_OPEN} were open"));
+        Ok(()) => {
+            if let Err(e) = run(send_group(context.clone(), findings)) {
+                findings.warn(format!("group {group}: transfers could not be made: {e}"));
+            }
         }
-        context.finished.store(true, Ordering::Release);
+        Err(e) => findings.warn(format!("group {group}: {e}")),
+    }
+    context.finished.store(true, Ordering::Release);
+}
+
+async fn send_group(context: Arc<Context>, findings: &Findings) -> io::Result<()> {
+    let (end, over) = watch::channel(false);
+    let sending = Rc::new(Sending {
+        context: context.clone(),
+        over,
+        open: Cell::new(0),
+        skipped: Cell::new(0),
+        failed: RefCell::default(),
+    });
+    let group = &context.job.group;
+    let flows = group.first_flow..group.first_flow + group.flows.count;
+    let flows: Vec<_> = flows.map(|flow| spawn_local(run_flow(sending.clone(), flow))).collect();
+    let watched = context.clone();
+    let watcher = spawn_local(async move {
+        sleep_until(&watched, watched.stop).await;
+        let _ = end.send(true);
+    });
+    for flow in flows {
+        match flow.await {
+            Ok(report) => findings.flow(report),
+            Err(e) => findings.warn(format!("group {}: a flow is missing: {e}", group.index)),
+        }
+    }
+    watcher.abort();
+    let skipped = sending.skipped.get();
+    if skipped > 0 {
+        let index = group.index;
+        findings.warn(format!("group {index}: {skipped} transfers were left out, as {MAX_OPEN} were open"));
+    }
+    if let Some((count, why)) = sending.failed.take() {
+        findings.warn(format!("group {}: {count} transfers could not begin: {why}", group.index));
+    }
+    Ok(())
+}
+
+/// Sleeps until `due`, a time of the run's clock, or until all flows are to end.
+async fn sleep_until(context: &Context, due: Time) {
+    while !context.abort.load(Ordering::Relaxed) {
+        let left = Duration::from_nanos(due.since(context.now()).as_nanos());
+        if left.is_zero() {
+            break;
+        }
+        sleep(left.min(NAP)).await;
     }
 }
 
 /// Starts the transfers of a flow when they are due and collects what became of them.
-fn run_flow(context: &Context, flow: u32) -> FlowReport {
+async fn run_flow(sending: Rc<Sending>, flow: u32) -> FlowReport {
+    let context = sending.context.clone();
     let group = &context.job.group;
-    let results = Mutex::new(Vec::new());
-    let options = &context.job.options;
-    let (mut due, _) = options.life(&group.flows);
-    std::thread::scope(|scope| {
-        while due < context.stop && sleep_until(&options.clock, due, &context.abort) {
-            if context.open.fetch_add(1, Ordering::Relaxed) >= MAX_OPEN {
-                context.open.fetch_sub(1, Ordering::Relaxed);
-                context.skipped.fetch_add(1, Ordering::Relaxed);
-            } else {
-                let results = &results;
-                let body = move || {
-                    let result = transfer(context, flow);
-                    context.open.fetch_sub(1, Ordering::Relaxed);
-                    locked(results).push(result);
-                };
-                let thread = std::thread::Builder::new().name("weir-transfer".into());
-                if thread.spawn_scoped(scope, body).is_err() {
-                    context.open.fetch_sub(1, Ordering::Relaxed);
-                    context.skipped.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-            match context.job.every {
-                Some(period) => due += period.max(weir_units::Duration::from_nanos(1)),
-                None => break,
-            }
+    let (mut due, _) = context.job.options.life(&group.flows);
+    let mut transfers = Vec::new();
+    while due < context.stop {
+        sleep_until(&context, due).await;
+        if context.is_over() {
+            break;
         }
-    });
+        if sending.open.get() >= MAX_OPEN {
+            sending.skipped.set(sending.skipped.get() + 1);
+        } else {
+            sending.open.set(sending.open.get() + 1);
+            let sending = sending.clone();
+            transfers.push(spawn_local(async move {
+                let made = transfer(&sending, flow).await;
+                sending.open.set(sending.open.get() - 1);
+                made
+            }));
+        }
+        match context.job.every {
+            Some(period) => due += period.max(weir_units::Duration::from_nanos(1)),
+            None => break,
+        }
+    }
     let mut report = FlowReport {
         id: flow,
         group: group.index,
         congestion: group.flows.congestion.clone(),
         ..FlowReport::default()
     };
-    for (transfer, intervals, retransmits) in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    for made in transfers {
+        let Ok((transfer, intervals, retransmits)) = made.await else { continue };
         report.transfers.push(transfer);
         report.intervals.extend(intervals);
         report.retransmits += retransmits;
@@ -299,21 +395,28 @@ fn run_flow(context: &Context, flow: u32) -> FlowReport {
 }
 
 /// Sends one transfer and waits until the receiver has it, or until the flow stops.
-fn transfer(context: &Context, flow: u32) -> (Transfer, Vec<Interval>, u64) {
-    let clock = &context.job.options.clock;
-    let begin = clock.now();
-    let mut result = Transfer { start_s: clock.seconds(begin), ..Transfer::default() };
-    let Ok(socket) = connect(context) else { return (result, Vec::new(), 0) };
-    let Some(port) = socket.local_addr().ok().and_then(|a| a.as_socket()).map(|a| a.port()) else {
-        return (result, Vec::new(), 0);
+async fn transfer(sending: &Sending, flow: u32) -> (Transfer, Vec<Interval>, u64) {
+    let context = &sending.context;
+    let begin = context.now();
+    let mut result = Transfer { start_s: context.seconds(begin), ..Transfer::default() };
+    let (stream, port) = match begin_to_connect(context) {
+        Ok(begun) => begun,
+        Err(e) => {
+            let mut failed = sending.failed.borrow_mut();
+            failed.get_or_insert((0, e)).0 += 1;
+            return (result, Vec::new(), 0);
+        }
     };
     let shared = Arc::new(Shared::default());
     context.table.register(context.job.group.source(), PortEnd::Local(port), flow);
     locked(&context.claims).insert(port, shared.clone());
-    let mut stream: TcpStream = socket.into();
-    if send(context, &mut stream).is_ok() {
-        await_receiver(context, &shared);
-    }
+    let mut over = sending.over.clone();
+    let deliver = async {
+        if send(context, &stream).await.is_ok() {
+            shared.ended.notified().await;
+        }
+    };
+    first(deliver, over.wait_for(|is_over| *is_over)).await;
     locked(&context.claims).remove(&port);
     let retransmits = tcp_info(&stream).map_or(0, |t| u64::from(t.retransmits));
     let mut progress = locked(&shared.progress);
@@ -324,68 +427,56 @@ fn transfer(context: &Context, flow: u32) -> (Transfer, Vec<Interval>, u64) {
     let rest = progress.received - progress.intervals.iter().map(|interval| interval.bytes).sum::<u64>();
     if rest > 0 {
         let from_s = progress.intervals.last().map_or(result.start_s, |interval| interval.to_s);
-        progress.intervals.push(Interval { from_s, to_s: clock.seconds(clock.now()), bytes: rest });
+        let to_s = context.seconds(context.now());
+        progress.intervals.push(Interval { from_s, to_s, bytes: rest });
     }
     result.completion_s = progress.completed.map(|t| t.since(begin).as_secs_f64());
     if result.completion_s.is_none() {
         // What is still in the send buffer must not be sent after the flow's stop: a reset throws it away.
-        let _ = Socket::from(stream).set_linger(Some(Duration::ZERO));
+        let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
     }
     (result, std::mem::take(&mut progress.intervals), retransmits)
 }
 
-fn over(context: &Context) -> bool {
-    context.abort.load(Ordering::Relaxed) || context.job.options.clock.now() >= context.stop
+/// Waits for whichever comes first.
+async fn first(one: impl Future, other: impl Future) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    poll_fn(|cx| match one.as_mut().poll(cx).is_ready() || other.as_mut().poll(cx).is_ready() {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
 }
 
-/// Connects in short steps, so that an abort is heard.
-fn connect(context: &Context) -> io::Result<Socket> {
+/// A connection that has been asked for, and its port.
+fn begin_to_connect(context: &Context) -> io::Result<(TcpStream, u16)> {
     let socket = Socket::new(domain(context.target.ip()), Type::STREAM, None)?;
     socket.set_tcp_congestion(context.job.group.flows.congestion.as_bytes())?;
     socket.set_nonblocking(true)?;
     match socket.connect(&context.target.into()) {
-        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => await_connected(context, &socket)?,
+        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
         other => other?,
     }
-    socket.set_nonblocking(false)?;
-    socket.set_write_timeout(Some(NAP))?;
-    Ok(socket)
+    let port = socket.local_addr()?.as_socket().map(|address| address.port());
+    let port = port.ok_or_else(|| io::Error::other("the address of a socket is none"))?;
+    Ok((TcpStream::from_std(socket.into())?, port))
 }
 
-fn await_connected(context: &Context, socket: &Socket) -> io::Result<()> {
-    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    while !over(context) {
-        // SAFETY: one valid entry.
-        if unsafe { libc::poll(&mut poll, 1, NAP.as_millis() as i32) } > 0 {
-            return socket.take_error()?.map_or(Ok(()), Err);
-        }
-    }
-    Err(io::ErrorKind::TimedOut.into())
-}
-
-fn send(context: &Context, stream: &mut TcpStream) -> io::Result<()> {
-    let chunk = vec![0x77; CHUNK];
+async fn send(context: &Context, stream: &TcpStream) -> io::Result<()> {
     let mut left = context.job.size;
     while left > 0 {
-        if over(context) {
-            return Err(io::ErrorKind::TimedOut.into());
+        // Before the first byte this is when the connection is there, or refused.
+        stream.writable().await?;
+        if let Some(e) = stream.take_error()? {
+            return Err(e);
         }
-        let n = left.min(CHUNK as u64) as usize;
-        match stream.write(&chunk[..n]) {
+        match stream.try_write(&DATA[..left.min(CHUNK as u64) as usize]) {
             Ok(sent) => left -= sent as u64,
-            Err(e) if retry(&e) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) => return Err(e),
         }
     }
-    stream.shutdown(Shutdown::Write)
-}
-
-fn await_receiver(context: &Context, shared: &Shared) {
-    let mut progress = locked(&shared.progress);
-    while !progress.ended && !over(context) {
-        let waited = shared.changed.wait_timeout(progress, NAP);
-        progress = waited.unwrap_or_else(PoisonError::into_inner).0;
-    }
+    SockRef::from(stream).shutdown(Shutdown::Write)
 }
 
 fn tcp_info(stream: &TcpStream) -> Option<TcpInfo> {
