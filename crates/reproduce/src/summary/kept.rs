@@ -1,16 +1,21 @@
 //! Results without their runs: all that the page shows of them, and small enough to be kept beside it. The
-//! files of a campaign are large and may be gone when the page is made again.
+//! files of a campaign are large and may be gone when the page is made again. Runs with real TCP, which take
+//! hours and come out differently each time, are kept in a folder below, from where `--resume` takes them.
 
 use super::{RESULT, Written, case, damaged, find, none_below, number, written};
 use crate::host::Error;
+use crate::journal::RUNS;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use weir_report::{FileSet, read_regular};
 use weir_units::Rate;
 
 /// Where results without runs have what the page tells of these.
 pub const KEPT: &str = "of_runs";
+/// The folder beside a result that has the file of its runs with real TCP.
+const RUNS_OF: &str = "runs";
 
 /// What the page tells of the runs of results.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -137,8 +142,9 @@ pub struct Kept {
 }
 
 /// Puts what the page shows of each result below a folder into another one, under the name of its folder, in
-/// place of what was kept there of an earlier one of that name. What the other folder has besides stays, as
-/// does what it has of a result of which not all runs were made.
+/// place of what was kept there of an earlier one of that name, with the file of its runs where these were
+/// made with real TCP. What the other folder has besides stays, as does what it has of a result of which not
+/// all runs were made.
 ///
 /// # Errors
 ///
@@ -181,14 +187,31 @@ pub fn keep(root: &Path, folder: &Path) -> Result<Kept, Error> {
         return Err(none_below(root));
     }
     told.results = results.len();
-    for (file, (value, _)) in &results {
+    for (file, (value, of)) in &results {
         let text = serde_json::to_string_pretty(value).expect("plain data") + "\n";
         let failed =
             |e: &dyn std::fmt::Display| Error::Failed(format!("cannot keep {}: {e}", file.display()));
         std::fs::create_dir_all(file.parent().unwrap_or(folder)).map_err(|e| failed(&e))?;
+        keep_runs(of, &value["arm"], file.parent().unwrap_or(folder))?;
         weir_report::write_atomic(file, text.as_bytes()).map_err(|e| failed(&e))?;
     }
     Ok(told)
+}
+
+/// Puts the file of the runs of a result beside what is kept of it, or takes away that of an earlier result.
+fn keep_runs(of: &Path, arm: &Value, kept: &Path) -> Result<(), Error> {
+    if of.canonicalize().ok() == kept.canonicalize().ok() {
+        return Ok(());
+    }
+    let there = kept.join(RUNS_OF);
+    let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("cannot keep {}: {e}", there.display()));
+    let made = [of.join(RUNS), of.join(RUNS_OF).join(RUNS)];
+    let Some(made) = made.iter().find(|file| *arm != "sim" && file.exists()) else {
+        return FileSet::remove(&there).map_err(|e| failed(&e));
+    };
+    let bytes = read_regular(made).map_err(|e| damaged(made, &e))?;
+    std::fs::create_dir_all(&there).map_err(|e| failed(&e))?;
+    FileSet::append(&there, RUNS, bytes).map_err(|e| failed(&e))
 }
 
 /// A file that is to be replaced may be the only one with the runs of its result.
@@ -242,6 +265,24 @@ mod tests {
             assert!(told.contains("is a whole result"), "{told}");
         }
         assert!(fs::read_to_string(out.join("a").join(RESULT)).unwrap().contains("\"runs\""));
+
+        // With its runs, and not with those of an earlier one.
+        let runs = kept.join("a").join(RUNS_OF);
+        fs::write(out.join("a").join(RUNS), "runs").unwrap();
+        keep(&out.join("a"), &kept).unwrap();
+        assert_eq!(fs::read_to_string(runs.join(RUNS)).unwrap(), "runs");
+        let again = root.join("again");
+        fs::create_dir_all(&again).unwrap();
+        keep(&kept, &again).unwrap();
+        assert!(FileSet::foreign(&again.join("a").join(RUNS_OF), &[RUNS]).is_empty());
+        assert_eq!(fs::read_to_string(again.join("a").join(RUNS_OF).join(RUNS)).unwrap(), "runs");
+        let mut simulated = result("avq");
+        simulated["arm"] = json!("sim");
+        write(&out.join("a"), &simulated);
+        keep(&out.join("a"), &kept).unwrap();
+        assert!(!runs.exists());
+        fs::remove_dir_all(&again).unwrap();
+        fs::remove_file(out.join("a").join(RUNS)).unwrap();
 
         let mut interrupted = result("vaqm");
         interrupted["interrupted"] = json!(true);
