@@ -16,11 +16,13 @@ use weir_report::html::Rows;
 use weir_report::{FileSet, Judged, csv};
 
 /// What a reader of the arm with real TCP must know.
-const NOTE_LIVE: &str = "Real TCP in network namespaces over the program's own packet loop: the kernel's Reno with SACK, timers of \
-    Linux, initial windows of ten packets and no limit of 20; one round-trip time of 85 ms. Long flows begin in steps of a second, short \
-    ones at even distances. Experiments 1 and 3, with up to 180 flows, are made with drops, as marks do not make the kernel's windows \
-    smaller than two packets; experiment 2 ends at 60 flows for the same reason. The mean queue of a period is the delay of the packets \
-    that left times their rate (Little's law); what short flows got is spread evenly over their time.";
+const NOTE_LIVE: &str = "Real TCP in network namespaces over the program's own packet loop, which sleeps between \
+    packets: the kernel's Reno with SACK, timers of Linux, initial windows of ten packets and no limit of 20; \
+    one round-trip time of 85 ms. Long flows begin in steps of a second, short ones at even distances. \
+    Experiments 1 and 3, with up to 180 flows, are made with drops, as marks do not make the kernel's windows \
+    smaller than two packets; experiment 2 ends at 60 flows for the same reason. The mean queue of a period is \
+    the delay of the packets that left times their rate (Little's law); what short flows got is spread evenly \
+    over their time.";
 
 /// Repeats the experiments.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
