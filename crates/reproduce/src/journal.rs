@@ -28,6 +28,10 @@ pub trait Measurement: Serialize + DeserializeOwned + Send {
     type Detail: Default + Serialize + DeserializeOwned;
     /// Where it has that.
     fn detail(&mut self) -> &mut Self::Detail;
+    /// The share of the time in which the machine was not there for the packet loop, where that is known.
+    fn stalled_share(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// Which run it is. Two are the same if they agree in all of this.
@@ -228,7 +232,8 @@ impl Journal {
 
 #[cfg(feature = "live")]
 impl Journal {
-    /// The same with real TCP, `jobs` at a time; each run comes with what is said of it.
+    /// The same with real TCP, `jobs` at a time; each run comes with what is said of it. One from which the
+    /// machine was taken away is made again, a few times.
     ///
     /// # Errors
     ///
@@ -251,8 +256,20 @@ impl Journal {
                     left.iter().map(|p| p.scenario.run.duration.as_secs_f64() + AROUND_S).sum();
                 host.say(&format!("{} runs, about {:.0} min", left.len(), seconds / f64::from(jobs) / 60.0));
             }
-            run_live(left, jobs, host, title, |planned, turns| {
-                let (made, told) = run(planned, turns)?;
+            run_live(left, jobs, host, &title, |planned, turns| {
+                let mut attempts = 1..ATTEMPTS;
+                let (made, told) = loop {
+                    let (made, told) = run(planned, turns)?;
+                    let stalled = made.values.stalled_share().filter(|share| *share > STALLED_MAX);
+                    match stalled.filter(|_| !host.is_interrupted() && attempts.next().is_some()) {
+                        Some(share) => host.say(&format!(
+                            "{}: made again, as {:.1} % of its time was taken away",
+                            title(planned),
+                            share * 100.0
+                        )),
+                        None => break (made, told),
+                    }
+                };
                 // One that was ended is none.
                 let made = if host.is_interrupted() { made } else { note(planned, made)? };
                 Ok((made, told))
@@ -264,6 +281,12 @@ impl Journal {
 /// What a run with real TCP takes beside its length, about, in seconds.
 #[cfg(feature = "live")]
 const AROUND_S: f64 = 2.0;
+/// A run of which a larger share of the time was taken away is made again.
+#[cfg(feature = "live")]
+const STALLED_MAX: f64 = 0.02;
+/// How often it is made at most; then it counts as it is, and the results tell what was taken away.
+#[cfg(feature = "live")]
+const ATTEMPTS: u32 = 3;
 
 /// Writes a run that was made, and returns it.
 pub type Note<'a, C, V> = dyn Fn(&Planned<C>, Run<C, V>) -> Result<Run<C, V>, Error> + Sync + 'a;

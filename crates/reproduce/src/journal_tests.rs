@@ -49,6 +49,9 @@ impl Measurement for Values {
     fn detail(&mut self) -> &mut Vec<f64> {
         &mut self.all
     }
+    fn stalled_share(&self) -> Option<f64> {
+        self.host
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -120,6 +123,29 @@ fn told(runs: &[Run<Case, Values>]) -> Vec<String> {
             format!("{:?} {} {:?} {:?} {:?}", r.case, r.seed, bits(&r.values), r.values.host, r.trace_hash)
         })
         .collect()
+}
+
+#[cfg(feature = "live")]
+#[test]
+fn a_run_from_which_the_machine_was_taken_away_is_made_again() {
+    let (folder, plan, host) = (Folder::new("stalled"), plan("1Gbit/s"), Quiet(Mutex::default()));
+    let journal = Journal::begin(&folder.0, false, &host).unwrap();
+    let count = AtomicUsize::new(0);
+    let run = |planned: &Planned<Case>, _: &SideBySide| {
+        // The second of all is disturbed once, the last one always.
+        let is_second = count.fetch_add(1, Ordering::Relaxed) == 1;
+        let is_last = (planned.case.flows, planned.seed) == (9, 1);
+        let host = Some(if is_second || is_last { 0.5 } else { STALLED_MAX });
+        Ok((Run::of(planned, Values { host, ..values(planned) }), String::new()))
+    };
+    let done = journal.live(&plan, 1, &host, |planned| format!("{:?}", planned.case), run).unwrap();
+    assert_eq!((done.runs.len(), count.into_inner()), (4, 4 + 1 + 2));
+    assert_eq!(
+        done.runs.iter().map(|run| run.values.host.unwrap() > 0.1).collect::<Vec<_>>(),
+        [false, false, false, true]
+    );
+    let said = host.0.into_inner().unwrap().join("\n");
+    assert_eq!(said.matches("made again, as 50.0 % of its time was taken away").count(), 3, "{said}");
 }
 
 #[test]

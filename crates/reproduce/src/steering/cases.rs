@@ -180,6 +180,9 @@ impl Measurement for Values {
     fn detail(&mut self) -> &mut Option<Recording> {
         &mut self.recording
     }
+    fn stalled_share(&self) -> Option<f64> {
+        self.host.map(|host| host.stalled_share)
+    }
 }
 
 /// One run.
