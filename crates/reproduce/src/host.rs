@@ -168,7 +168,6 @@ pub fn run_live<T: Sync, R: Send>(
 }
 
 /// How many live runs were made at a time, in words.
-#[cfg(feature = "live")]
 pub fn at_a_time(jobs: u32) -> Option<String> {
     let told = || {
         format!(

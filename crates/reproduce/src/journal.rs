@@ -29,6 +29,7 @@ pub trait Measurement: Serialize + DeserializeOwned + Send {
     /// Where it has that.
     fn detail(&mut self) -> &mut Self::Detail;
     /// The share of the time in which the machine was not there for the packet loop, where that is known.
+    #[cfg(feature = "live")]
     fn stalled_share(&self) -> Option<f64> {
         None
     }

@@ -49,6 +49,7 @@ impl Measurement for Values {
     fn detail(&mut self) -> &mut Vec<f64> {
         &mut self.all
     }
+    #[cfg(feature = "live")]
     fn stalled_share(&self) -> Option<f64> {
         self.host
     }

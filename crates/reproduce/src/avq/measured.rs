@@ -72,6 +72,7 @@ impl Measurement for Values {
     fn detail(&mut self) -> &mut Vec<Sample> {
         &mut self.samples
     }
+    #[cfg(feature = "live")]
     fn stalled_share(&self) -> Option<f64> {
         self.host.map(|host| host.stalled_share)
     }

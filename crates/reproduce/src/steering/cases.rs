@@ -180,6 +180,7 @@ impl Measurement for Values {
     fn detail(&mut self) -> &mut Option<Recording> {
         &mut self.recording
     }
+    #[cfg(feature = "live")]
     fn stalled_share(&self) -> Option<f64> {
         self.host.map(|host| host.stalled_share)
     }
