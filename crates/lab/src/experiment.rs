@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::awake::Awake;
 use crate::chain::Chain;
 use crate::error::{Error, Result};
-use crate::exclusive::{SideBySide, exclusive};
+use crate::exclusive::SideBySide;
 use crate::flent::{self, FlentTest};
 use crate::follow::{Follow, Looking, Playing};
 use crate::host;
@@ -99,12 +99,9 @@ pub fn follow(
     if !host::is_root() {
         return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
     }
-    let _turn = match &wanted.beside {
-        Some(others) => others.exclusive(waiting)?,
-        None => exclusive(waiting)?,
-    };
+    let _turn = wanted.beside.clone().unwrap_or_default().exclusive(waiting)?;
     let removed = netns::clean_stale()?;
-    let cores = if wanted.beside.is_some() { Cores::shared() } else { Cores::choose() };
+    let cores = Cores::choose(wanted.beside.is_none());
     // The sampler and this thread are not to disturb the loop.
     let mut warnings = cores.warnings();
     warnings.extend(removed.iter().map(|r| format!("removed {} of an earlier, killed run", r.name)));
@@ -207,30 +204,20 @@ struct Cores {
 }
 
 impl Cores {
-    fn choose() -> Cores {
+    /// One is set apart for the packet loop of a run that is alone, where there are several.
+    fn choose(is_alone: bool) -> Cores {
         let host::Cpus { allowed: all, lent, .. } = host::cpus();
         match all.split_last() {
-            Some((own, others)) if !others.is_empty() => {
+            Some((own, others)) if is_alone && !others.is_empty() => {
                 Cores { own: Some(*own), others: others.to_vec(), all: all.clone(), lent }
             }
             _ => Cores { own: None, others: all.clone(), all, lent },
         }
     }
 
-    /// None is set apart for the packet loop.
-    fn shared() -> Cores {
-        let host::Cpus { allowed: all, lent, .. } = host::cpus();
-        Cores { own: None, others: all.clone(), all, lent }
-    }
-
     fn warnings(&self) -> Vec<String> {
-        match self.own {
-            Some(_) => Vec::new(),
-            None if self.all.len() == 1 => {
-                vec!["one processor does everything: delays contain the host's scheduling".into()]
-            }
-            None => Vec::new(),
-        }
+        let told = || "one processor does everything: delays contain the host's scheduling".into();
+        (self.all.len() <= 1).then(told).into_iter().collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Child processes inside namespaces that end with this program.
+//! Child processes inside namespaces that end with this program, and where threads run.
 
 use crate::error::{Error, Result};
 use crate::netns::open_namespace;
@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
+use tokio::task::LocalSet;
 
 /// Where and how a child runs.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +60,12 @@ pub fn spawn_in(name: &str, mut command: Command, options: &SpawnOptions) -> Res
 pub fn set_affinity(cpus: &[usize]) -> Result<()> {
     let Some(set) = cpu_set(cpus)? else { return Ok(()) };
     apply_affinity(&set).map_err(|e| Error::system(format!("run on CPUs {cpus:?}"), e))
+}
+
+/// Runs on the calling thread alone what waits for sockets and timers, until it ends.
+pub(crate) fn block_on<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, future)
 }
 
 impl NsChild {

@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::netns::{Testbed, address, enter_netns};
-use crate::process::{SpawnOptions, set_affinity};
+use crate::process::{SpawnOptions, block_on, set_affinity};
 use crate::side::Side;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc as queue, oneshot};
-use tokio::task::{JoinHandle as Task, LocalSet, spawn_local};
+use tokio::task::{JoinHandle as Task, spawn_local};
 use weir_measure::responsiveness::{Parameters, Probes, Responsiveness, Test};
 
 /// Bytes of a frame's header.
@@ -68,7 +68,7 @@ impl Running {
         let (bound, opened) = mpsc::channel();
         let stopped = stop.clone();
         let server = thread("weir-rpm-server", testbed.namespace(Side::Sender), options, move || {
-            run(async move {
+            block_on(async move {
                 let listener = TcpListener::bind((address(Side::Sender, false, false), 0)).await;
                 let at = listener.as_ref().map_err(|e| io::Error::new(e.kind(), e.to_string()));
                 let _ = bound.send(at.and_then(TcpListener::local_addr));
@@ -92,7 +92,7 @@ impl Running {
         };
         let stopped = stop.clone();
         let client = thread("weir-rpm-client", testbed.namespace(Side::Receiver), options, move || {
-            let _ = told.send(run(measure(server_at, (begin, end), parameters, stopped)));
+            let _ = told.send(block_on(measure(server_at, (begin, end), parameters, stopped)));
             Ok(())
         })?;
         Ok(Running { stop, threads: vec![server, client], results })
@@ -128,11 +128,6 @@ fn thread(
     };
     let thread = std::thread::Builder::new().name(name.into()).spawn(begin);
     thread.map_err(|e| Error::system("start a thread for the test of responsiveness", e))
-}
-
-fn run<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, future)
 }
 
 /// A frame without flags.
@@ -396,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_test_on_this_machine_has_a_result() {
-        let told = run(async {
+        let told = block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let server = listener.local_addr()?;
             let stop = Arc::new(AtomicBool::new(false));

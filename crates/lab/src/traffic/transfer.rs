@@ -4,7 +4,7 @@
 use super::{Findings, FlowReport, Interval, Numbered, TrafficOptions, Transfer};
 use crate::error::{Error, Result};
 use crate::netns::{Testbed, enter_netns, in_netns};
-use crate::process::{SpawnOptions, set_affinity};
+use crate::process::{SpawnOptions, block_on, set_affinity};
 use crate::side::Side;
 use crate::sock_diag::TcpInfo;
 use crate::tcpinfo::{FlowTable, PortEnd};
@@ -25,7 +25,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 use weir_units::Time;
 
@@ -153,12 +153,6 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(|e| Error::system("start a thread for transfers", e))
 }
 
-/// Runs on this thread alone what a group does on one side, until it ends.
-fn run(future: impl Future<Output = io::Result<()>>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, future)
-}
-
 fn listen(ip: IpAddr) -> io::Result<Socket> {
     let socket = Socket::new(domain(ip), Type::STREAM, None)?;
     socket.bind(&SocketAddr::new(ip, 0).into())?;
@@ -185,7 +179,7 @@ fn settle(options: &SpawnOptions) {
 fn sink_thread(context: Arc<Context>, listener: Socket, side: Side) {
     settle(context.job.options.spawn_options(side));
     // Without it the connections are closed, and the sender reports its transfers as incomplete.
-    let _ = run(async {
+    let _ = block_on(async {
         let listener = TcpListener::from_std(listener.into())?;
         let buffer = Rc::new(RefCell::new(vec![0; CHUNK]));
         while !context.finished.load(Ordering::Relaxed) {
@@ -295,7 +289,7 @@ fn source_thread(context: Arc<Context>, namespace: &str, findings: &Findings) {
     let group = context.job.group.index;
     match enter_netns(namespace) {
         Ok(()) => {
-            if let Err(e) = run(send_group(context.clone(), findings)) {
+            if let Err(e) = block_on(send_group(context.clone(), findings)) {
                 findings.warn(format!("group {group}: transfers could not be made: {e}"));
             }
         }
