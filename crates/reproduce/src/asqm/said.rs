@@ -110,7 +110,8 @@ pub const TABLE: &[Said] = &[
         "PIE slightly less than CoDel at 200 ms",
         "order only",
         "PIE's target is 20 ms there, four times CoDel's",
-    ),
+    )
+    .shown_by(&causes::ORDER_OF_KERNEL),
     row(
         "B8",
         "PIE",
@@ -165,14 +166,16 @@ pub const TABLE: &[Said] = &[
         "even the slightest bit less than 100 % of the committed rate defeats PIE and CoDel",
         "twice what it is without a shortfall, and at least twice the 25 ms of figures 4 and 6, at each step",
         "what leaves a limiter under CoDel is one or two hundredths less than its rate on average, as senders answer signals, and a link that gives as much carries all of it",
-    ),
+    )
+    .shown_by(&causes::SHORTFALL),
     row(
         "B14",
         "breaks down",
         "begin to break down above 250 ms",
         "a tenth of what it is at 100 ms lost at 300 ms: chosen here, as the paper gives no number",
         "CUBIC loses bandwidth gradually: the paper says \"begin\", and a tenth at 300 ms is chosen here",
-    ),
+    )
+    .shown_by(&causes::BEGINS),
     row(
         "B14",
         "",

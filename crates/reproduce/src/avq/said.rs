@@ -61,7 +61,8 @@ pub const TABLE: &[Said] = &[
         "at most twice, chosen here, as the paper gives no number; on the axis of its figure 3, up to 20000 packets, both may be near zero",
         "they lose packets in different places: AVQ of 20 to 60 flows, whose bursts meet the room for 50 packets that the experiment leaves \
          it; GKVQ, with room for 100, of 80 flows and more, which it all marks for a while and then lets go on together",
-    ),
+    )
+    .shown_by(&causes::PLACES),
     row(
         "D3",
         "",

@@ -1,7 +1,7 @@
 //! Experiments that show why claims are missed.
 
 use super::over_time::{
-    COME_S, PERIOD_S, Transition, VirtualQueue, between, samples, transition, virtual_queue,
+    COME_S, LEAVE_S, PERIOD_S, Transition, VirtualQueue, between, samples, transition, virtual_queue,
 };
 use crate::experiment::{Experiment, Points, delay_p95_ms, utilization};
 use crate::statistics::{extremes, least, mean, most};
@@ -215,6 +215,34 @@ pub static REGAINED: Experiment = Experiment {
         let is_shown =
             !never.is_empty() && doubled && least(regained) >= 7.3 && limited_quick == limited.len();
         (found, is_shown && !limited.is_empty())
+    },
+};
+
+/// When figure 7a ends, in seconds.
+const END_S: f64 = 380.0;
+
+/// At 10 Gbit/s the last raise comes late, and runs that had doubled once more need another.
+pub static RAISED_LATE: Experiment = Experiment {
+    name: "raised late",
+    file: scenario_file!("cause_figure7a_10g.toml"),
+    judge: |points: &Points| {
+        let runs: Vec<&Recording> = points.runs(&[""]).collect();
+        let seen = || runs.iter().map(|run| (*run, transition(run)));
+        let quick =
+            seen().filter(|(_, seen)| seen.up.zip(seen.down).is_some_and(|(up, down)| up < down)).count();
+        let at = |(run, seen): (&Recording, Transition)| {
+            let mut later = samples(run).iter().filter(|s| s.t_s > LEAVE_S + 0.5);
+            later.find(|s| s.setpoint_ms >= seen.before_ms * 2.0 / 3.0).map_or(f64::NAN, |s| s.t_s)
+        };
+        let times: Vec<f64> = seen().map(at).collect();
+        let late = times.iter().filter(|at| **at > END_S).count();
+        let found = format!(
+            "with a limit of 10 ms, and until 560 s, {quick} of {} runs at 10 Gbit/s are raised quicker; they are at two thirds of what they \
+             had after {} s, {late} of them later than figure 7a ends",
+            runs.len(),
+            range(&times, 0)
+        );
+        (found, quick == runs.len() && late > 0)
     },
 };
 

@@ -152,7 +152,8 @@ pub const TABLE: &[Said] = &[
         "about 10 ms",
         "three tenths less to three tenths more: raises double the set point",
         "the largest set point of each run is judged, and a run that doubles once more than the others comes to 20 ms",
-    ),
+    )
+    .shown_by(&causes::REGAINED),
     row("A11", "low before", "low (figure 7a)", "3 ms: the 2.5 ms of a first raise, and a fifth more", ""),
     row(
         "A11",
@@ -160,7 +161,8 @@ pub const TABLE: &[Said] = &[
         "raised relatively quickly, smoothly lowered",
         "number of signals, as the paper gives none",
         "runs either doubled once more before than after, or lack the last of three raises at the end, as two flows signal 6 to 15 times until then and few of these signals raise",
-    ),
+    )
+    .shown_by(&causes::RAISED_LATE),
     row(
         "A11",
         "",

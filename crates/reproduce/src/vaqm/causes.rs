@@ -1,6 +1,6 @@
 //! Experiments that show why claims are missed.
 
-use crate::experiment::{Experiment, Points, delay_mean_ms};
+use crate::experiment::{Experiment, Points, delay_mean_ms, utilization};
 use crate::statistics::mean;
 use weir_measure::result::Recording;
 
@@ -66,5 +66,24 @@ pub static BUFFER: Experiment = Experiment {
         let [one, two, four] = ["1MB", "2MB", "4MB"].map(ratio);
         let found = format!("{one:.0}, {two:.0} and {four:.0} times with buffers of 1, 2 and 4 MB");
         (found, one < 100.0 && two >= 100.0 && four >= 100.0)
+    },
+};
+
+/// What a longer target gains is how long the path is.
+pub static TARGET: Experiment = Experiment {
+    name: "target",
+    file: scenario_file!("cause_target.toml"),
+    judge: |points: &Points| {
+        let gain = |rtt: &str, flows: &str| {
+            let [short, long] =
+                ["5ms", "20ms"].map(|target| points.mean(&[rtt, flows, target], utilization) * 100.0);
+            long - short
+        };
+        let [near, far] = ["10ms", "50ms"].map(|rtt| ["1", "9"].map(|flows| gain(rtt, flows)));
+        let found = format!(
+            "20 ms instead of 5 gain {:.1} points with one flow over 50 ms and {:.1} with nine, {:.1} and {:.1} over 10 ms",
+            far[0], far[1], near[0], near[1]
+        );
+        (found, far[0] > 2.0 && far[1] < 1.0 && near.iter().all(|gain| *gain < 1.0))
     },
 };

@@ -86,7 +86,8 @@ pub const TABLE: &[Said] = &[
         "above 5 ms little gain in utilization",
         "two points of utilization, chosen here, with each number of flows",
         "a queue of 5 ms is a tenth of the path's bandwidth-delay product, and a window of few flows that is cut by three tenths does not fill the link until it has grown again",
-    ),
+    )
+    .shown_by(&causes::TARGET),
     row("C4", "", "target 5 ms, interval 100 ms", "the article's text", ""),
     row(
         "C5",

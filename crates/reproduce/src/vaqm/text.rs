@@ -77,7 +77,9 @@ fn judge(points: &[Point]) -> Vec<Claim> {
     let points_of = |share: f64| format!("{:.2} points", share * 100.0);
     let gain = |flows: u32| {
         let gained = of("codel 20ms", flows).utilization - of("codel 5ms", flows).utilization;
-        let text = format!("A target of 20 ms instead of 5 gains little utilization ({flows} flows, 50 ms)");
+        let plural = if flows == 1 { "" } else { "s" };
+        let text =
+            format!("A target of 20 ms instead of 5 gains little utilization ({flows} flow{plural}, 50 ms)");
         at_most("C4", text, 0.02, gained, points_of)
     };
     let mut claims = FLOWS.map(gain).to_vec();
