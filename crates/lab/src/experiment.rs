@@ -9,7 +9,7 @@ use crate::flent::{self, FlentTest};
 use crate::follow::{Follow, Looking, Playing};
 use crate::host;
 use crate::loop_thread::LoopThread;
-use crate::netns::{self, Testbed, TestbedConfig};
+use crate::netns::{self, Stale, Testbed, TestbedConfig};
 use crate::process::{SpawnOptions, set_affinity};
 use crate::responsiveness::Running;
 use crate::supported;
@@ -100,11 +100,14 @@ pub fn follow(
         return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
     }
     let _turn = wanted.beside.clone().unwrap_or_default().exclusive(waiting)?;
-    let removed = netns::clean_stale()?;
+    let stale = netns::clean_stale()?;
     let cores = Cores::choose(wanted.beside.is_none());
     // The sampler and this thread are not to disturb the loop.
     let mut warnings = cores.warnings();
-    warnings.extend(removed.iter().map(|r| format!("removed {} of an earlier, killed run", r.name)));
+    warnings.extend(stale.iter().map(|Stale { name, removed }| match removed {
+        Ok(_) => format!("removed {name} of an earlier, killed run"),
+        Err(e) => format!("{name} of an earlier, killed run is still there: {e}"),
+    }));
     let _ = set_affinity(&cores.others);
     let _awake = cores.lent.then(|| Awake::keep(&cores.all)).transpose()?;
     let result = run_on(scenario, wanted, &cores, watch);

@@ -615,28 +615,27 @@ pub(crate) fn require_root(what: &str) -> Result<()> {
     if crate::host::is_root() { Ok(()) } else { Err(Error::NotRoot { what: what.into() }) }
 }
 
-/// What [`clean_stale`] removed.
-#[derive(Clone, Debug)]
-pub struct Removed {
-    /// Name of the namespace.
+/// A namespace that a killed program left.
+#[derive(Debug)]
+pub struct Stale {
+    /// Its name.
     pub name: String,
-    /// Processes inside that had to be ended.
-    pub processes: Vec<u32>,
+    /// Processes inside that had to be ended, if it could be removed.
+    pub removed: Result<Vec<u32>>,
 }
 
-/// Removes the namespaces whose owner no longer runs, with their interfaces and processes.
+/// Removes the namespaces whose owner no longer runs, with their interfaces and processes. One that cannot be
+/// removed keeps neither the others nor whoever asks from going on.
 ///
 /// Owners are looked up among the processes seen from here: programs in other PID namespaces that share
 /// `/run/netns` would seem dead.
-pub fn clean_stale() -> Result<Vec<Removed>> {
+pub fn clean_stale() -> Result<Vec<Stale>> {
     let names = stale_namespaces()?;
     if !names.is_empty() {
         require_root("removing network namespaces of an earlier run")?;
     }
-    names
-        .into_iter()
-        .map(|name| remove_namespace(&name).map(|processes| Removed { name, processes }))
-        .collect()
+    let remove = |name: String| Stale { removed: remove_namespace(&name), name };
+    Ok(names.into_iter().map(remove).collect())
 }
 
 /// Names of the namespaces that [`clean_stale`] would remove.

@@ -13,6 +13,7 @@ use weir_dataplane::privileges::{self, Rehearsed};
 use weir_dataplane::{DirectionSetup, JOURNALS, Loop, Mode, PortSurvey, PutBack, Setup};
 use weir_kernel::Steerable;
 use weir_lab::host::{self, Check};
+use weir_lab::netns::Stale;
 use weir_lab::{Testbed, TestbedConfig, in_netns, netns};
 use weir_report::table::Paint;
 use weir_units::{Bytes, Rate};
@@ -530,13 +531,12 @@ fn clean() -> Cleaning {
     // Looking for sockets takes those away that nobody listens behind; without the folder there are none.
     let _ = weir_operate::running(Path::new(weir_operate::FOLDER));
     match weir_lab::clean_stale() {
-        Ok(removed) => said.extend(removed.iter().map(|r| {
-            let ended = if r.processes.is_empty() {
-                String::new()
-            } else {
-                format!(", ended its processes {:?}", r.processes)
-            };
-            PutBack::Done(format!("removed namespace {}{ended}", r.name))
+        Ok(stale) => said.extend(stale.into_iter().map(|Stale { name, removed }| match removed {
+            Ok(processes) if processes.is_empty() => PutBack::Done(format!("removed namespace {name}")),
+            Ok(processes) => {
+                PutBack::Done(format!("removed namespace {name}, ended its processes {processes:?}"))
+            }
+            Err(e) => PutBack::Failed(format!("namespace {name}: NOT removed: {e}")),
         })),
         Err(e) => said.push(PutBack::Failed(format!("NOT cleaned: {e}"))),
     }
