@@ -578,6 +578,9 @@ pub struct Claim {
     /// Whether an experiment showed that cause when the claim was judged; otherwise it is assumed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown: bool,
+    /// Whether it is a criterion of this program's, of which the paper says nothing: it counts apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
 }
 
 impl Claim {

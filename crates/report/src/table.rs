@@ -1,7 +1,7 @@
 //! Plain-text tables for the terminal.
 
 use crate::html::Rows;
-use crate::tally::{Judged, tally};
+use crate::tally::{Judged, outcome, tally};
 use std::fmt::Write;
 
 use weir_measure::responsiveness::{Confidence, Responsiveness};
@@ -280,7 +280,7 @@ pub fn claims(claims: &[Claim], paint: Paint) -> String {
             Judged::Missed => Hue::Bad,
             Judged::Open => Hue::None,
         };
-        let outcome = Cell { text: judged.word().to_uppercase(), hue };
+        let outcome = Cell { text: outcome(c).to_uppercase(), hue };
         let [id, paper, bound, measured, text] =
             [&c.id, &c.paper, &c.expected, &c.measured, &c.text].map(|text| Cell::new(text));
         vec![id, outcome, paper, bound, measured, text]

@@ -33,11 +33,37 @@ impl Judged {
     }
 }
 
-/// How many of how many claims held, and how many were not judged.
+/// What became of a claim in a few words, with whose it is.
+pub fn outcome(claim: &Claim) -> String {
+    let own = if claim.own { " (own)" } else { "" };
+    format!("{}{own}", Judged::of(claim).word())
+}
+
+/// How many of how many claims held, and how many were not judged; criteria of this program's apart.
 pub(crate) fn tally(claims: &[Claim], what: &str) -> String {
-    let held = claims.iter().filter(|c| c.held).count();
-    match claims.iter().filter(|c| c.undecided).count() {
-        0 => format!("{held} of {} {what}held", claims.len()),
-        undecided => format!("{held} of {} {what}held, {undecided} not judged", claims.len()),
+    let (own, claims): (Vec<&Claim>, Vec<&Claim>) = claims.iter().partition(|claim| claim.own);
+    let held = |claims: &[&Claim]| claims.iter().filter(|c| c.held).count();
+    let undecided = match claims.iter().filter(|c| c.undecided).count() {
+        0 => String::new(),
+        undecided => format!(", {undecided} not judged"),
+    };
+    let of_own = match own.len() {
+        0 => String::new(),
+        all => format!("; {} of {all} criteria of our own", held(&own)),
+    };
+    format!("{} of {} {what}held{undecided}{of_own}", held(&claims), claims.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn criteria_of_our_own_count_apart() {
+        let claim = |held, own| Claim { held, own, ..Claim::default() };
+        let claims = [claim(true, false), claim(false, false), claim(true, true)];
+        assert_eq!(tally(&claims[..2], "claims "), "1 of 2 claims held");
+        assert_eq!(tally(&claims, "claims "), "1 of 2 claims held; 1 of 1 criteria of our own");
+        assert_eq!(claims.each_ref().map(outcome), ["held", "missed", "held (own)"]);
     }
 }

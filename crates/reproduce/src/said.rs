@@ -23,9 +23,27 @@ pub struct Said {
     pub cause: &'static str,
     /// What shows that; without it the cause is assumed.
     pub experiment: Option<&'static Experiment>,
+    /// Whether it is a criterion of this program's, of which the paper says nothing.
+    pub own: bool,
+}
+
+/// Without an experiment.
+pub const fn row(
+    id: &'static str,
+    about: &'static str,
+    paper: &'static str,
+    basis: &'static str,
+    cause: &'static str,
+) -> Said {
+    Said { id, about, paper, basis, cause, experiment: None, own: false }
 }
 
 impl Said {
+    /// A criterion of this program's.
+    pub const fn own(self) -> Said {
+        Said { own: true, ..self }
+    }
+
     /// With an experiment that shows the cause.
     pub const fn shown_by(self, experiment: &'static Experiment) -> Said {
         Said { experiment: Some(experiment), ..self }
@@ -75,6 +93,7 @@ pub fn tell(claims: &mut [Claim], table: &[Said], experiments: &Experiments) -> 
         let Some(row) = row else { continue };
         claim.paper = row.paper.into();
         claim.basis = row.basis.into();
+        claim.own = row.own;
         if claim.is_missed() {
             claim.cause = row.cause.into();
             let Some(experiment) = row.experiment else { continue };
@@ -103,10 +122,13 @@ pub fn leave_open(claims: &mut [Claim], table: &[(&str, &str, &str)]) {
 
 /// The claims in numbers: how many were judged, held and missed, in all and for each identifier, of how many
 /// missed ones an experiment showed the cause and of how many one is assumed, and which claims no run can
-/// judge.
+/// judge. Criteria of this program's count apart.
 pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
+    let (own, claims): (Vec<&Claim>, Vec<&Claim>) = claims.iter().partition(|claim| claim.own);
+    let own_held = own.iter().filter(|claim| claim.held).count();
+    let own_missed = own.iter().filter(|claim| claim.is_missed()).count();
     let mut by_id: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
-    for claim in claims {
+    for claim in &claims {
         let counts = by_id.entry(&claim.id).or_default();
         counts[if claim.held { 0 } else { 1 + usize::from(claim.undecided) }] += 1;
     }
@@ -116,7 +138,7 @@ pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
     let assumed = missed().filter(|c| !c.shown && !c.cause.is_empty()).count();
     json!({
         "judged": sum(0) + sum(1), "held": sum(0), "missed": sum(1), "cause_shown": shown, "cause_assumed": assumed,
-        "undecided": sum(2),
+        "undecided": sum(2), "own": { "held": own_held, "missed": own_missed },
         "by_id": by_id.iter().map(|(id, [held, missed, undecided])| {
             (id.to_string(), json!({ "held": held, "missed": missed, "undecided": undecided }))
         }).collect::<serde_json::Map<_, _>>(),
@@ -144,8 +166,7 @@ mod tests {
     fn claims_get_the_words_of_the_first_row_that_is_about_them() {
         let claim = |text: &str, held| Claim { id: "A5".into(), text: text.into(), held, ..Claim::default() };
         let mut claims = [claim("with 2 flows", false), claim("other", true), claim("other", false)];
-        let row =
-            |about, paper, cause| Said { id: "A5", about, paper, basis: "text", cause, experiment: None };
+        let row = |about, paper, cause| row("A5", about, paper, "text", cause);
         let none = Experiments { host: None, found: RefCell::default() };
         let table = [row("2 flows", "10 to 20 ms", "why"), row("", "below 30 ms", "")];
         tell(&mut claims, &table, &none).unwrap();
@@ -165,6 +186,9 @@ mod tests {
         let total_shown = totals(&claims, &[]);
         assert_eq!((&total_shown["cause_shown"], &total_shown["cause_assumed"]), (&json!(1), &json!(0)));
         assert_eq!(claims[0].why().as_deref(), Some("is missed: why"));
+        tell(&mut claims, &[row("2 flows", "10 to 20 ms", "why").own()], &none).unwrap();
+        let apart = totals(&claims, &[]);
+        assert_eq!((&apart["judged"], &apart["own"]), (&json!(2), &json!({ "held": 0, "missed": 1 })));
         leave_open(&mut claims, &[("A5", "2 flows", "no room")]);
         assert_eq!(claims[0].why().as_deref(), Some("is not judged: no room"));
         assert_eq!(total["by_id"]["A5"]["missed"], 2);

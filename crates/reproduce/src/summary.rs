@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_measure::result::Claim;
-use weir_report::Judged;
+use weir_report::outcome as became;
 use weir_units::Rate;
 
 /// A paper, with what is said of its claims today.
@@ -90,7 +90,7 @@ impl Paper {
         for claim in claims {
             let row = self.said.iter().find(|row| row.id == claim.id && claim.text.contains(row.about));
             let Some(row) = row else { continue };
-            (claim.paper, claim.basis) = (row.paper.into(), row.basis.into());
+            (claim.paper, claim.basis, claim.own) = (row.paper.into(), row.basis.into(), row.own);
             let is_found = row.experiment.is_some_and(|experiment| claim.cause.contains(experiment.file.0));
             if claim.is_missed() && !is_found {
                 (claim.cause, claim.shown) = (row.cause.into(), false);
@@ -398,6 +398,7 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
         let (form, asked) = (form(&outcome.value), asked(&outcome.value));
         let claims = outcome.claims.iter().map(|claim| match claim.id.as_str() {
             WITNESS => (claim, format!(", beside {WITNESS}")),
+            _ if claim.own => (claim, ", criteria of our own".to_string()),
             _ => (claim, String::new()),
         });
         let elsewhere = outcome.elsewhere.iter().map(|claim| (claim, format!(", in {WITNESS}")));
@@ -554,10 +555,13 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         rows(&runs.spreads, out);
     }
     if !claims.is_empty() {
-        let [of_paper, beside]: [Vec<&Claim>; 2] = [false, true]
-            .map(|beside| claims.iter().copied().filter(|c| (c.id == WITNESS) == beside).collect());
+        let (beside, others): (Vec<&Claim>, Vec<&Claim>) = claims.iter().partition(|c| c.id == WITNESS);
+        let (own, of_paper): (Vec<&Claim>, Vec<&Claim>) = others.into_iter().partition(|c| c.own);
         let held = |claims: &[&Claim]| claims.iter().filter(|c| c.held).count();
         let _ = write!(out, "Claims: {} of {} held", held(&of_paper), of_paper.len());
+        if !own.is_empty() {
+            let _ = write!(out, "; {} of {} criteria of our own", held(&own), own.len());
+        }
         if !beside.is_empty() {
             let _ = write!(out, "; {} of {} comparisons with {WITNESS} agree", held(&beside), beside.len());
         }
@@ -570,8 +574,7 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         out.push_str("| claim | outcome | paper | bound | measured | what it says | basis |\n");
         out.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
         for c in &claims {
-            let word = Judged::of(c).word();
-            let outcome = if c.is_missed() { format!("**{word}**") } else { word.to_string() };
+            let outcome = if c.is_missed() { format!("**{}**", became(c)) } else { became(c) };
             let cells = [&c.id, &outcome, &c.paper, &c.expected, &c.measured, &c.text, &c.basis];
             row(cells.map(String::clone), out);
         }

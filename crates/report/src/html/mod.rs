@@ -16,7 +16,7 @@ use crate::escape::{json_in_script, xml};
 use crate::number::{fixed, significant};
 use crate::panels::{LinkView, Policy, rate_text};
 use crate::svg::inline;
-use crate::tally::{Judged, tally};
+use crate::tally::{Judged, outcome, tally};
 
 pub use figures::{Beside, Rows};
 pub use grids::{Grid, GridCell};
@@ -260,7 +260,7 @@ fn push_claims(out: &mut String, claims: &[Claim]) {
         };
         let cells = [
             format!("<b>{}</b>", xml(&claim.id)),
-            format!("<span class=\"{class}\">{sign}{}</span>", judged.word()),
+            format!("<span class=\"{class}\">{sign}{}</span>", outcome(claim)),
             xml(&claim.text),
             xml(&claim.paper),
             xml(&claim.expected),

@@ -121,6 +121,7 @@ pub fn claim(text: &str, held: bool) -> Claim {
         undecided: false,
         cause: text(),
         shown: false,
+        own: false,
     }
 }
 

@@ -1,17 +1,7 @@
 //! What the paper says of each claim, where its bound comes from, and why it is missed where that is known.
 
 use super::causes;
-use crate::said::{Said, Unjudged};
-
-const fn row(
-    id: &'static str,
-    about: &'static str,
-    paper: &'static str,
-    basis: &'static str,
-    cause: &'static str,
-) -> Said {
-    Said { id, about, paper, basis, cause, experiment: None }
-}
+use crate::said::{Said, Unjudged, row};
 
 /// Claims that no run can judge.
 pub const UNJUDGED: &[Unjudged] = &[(
@@ -143,7 +133,8 @@ pub const TABLE: &[Said] = &[
         "the EF queue needs no AQM; ASQM operates only on the AF queue",
         "half of the time in queues, 95 %, chosen here: calls pass the limiter first and wait below IP with everything else, of which the paper says nothing",
         "",
-    ),
+    )
+    .own(),
     row("B11", "half of", "ASQM unaffected, CoDel and PIE unable to manage", "half: an order with room", ""),
     row("B11", "", "virtually unaffected by the displacement", "a quarter, as the paper gives no number", ""),
     row(

@@ -1,17 +1,7 @@
 //! What the paper says of each claim, where its bound comes from, and why it is missed where that is known.
 
 use super::causes;
-use crate::said::{Said, Unjudged};
-
-const fn row(
-    id: &'static str,
-    about: &'static str,
-    paper: &'static str,
-    basis: &'static str,
-    cause: &'static str,
-) -> Said {
-    Said { id, about, paper, basis, cause, experiment: None }
-}
+use crate::said::{Said, Unjudged, row};
 
 /// Claims that no run can judge.
 pub const UNJUDGED: &[Unjudged] = &[];

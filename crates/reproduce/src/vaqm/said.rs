@@ -1,20 +1,10 @@
 //! What the article says of each claim, where its bound comes from, and why it is missed where that is known.
 
 use super::causes;
-use crate::said::{Said, Unjudged};
-
-const fn row(
-    id: &'static str,
-    about: &'static str,
-    paper: &'static str,
-    basis: &'static str,
-    cause: &'static str,
-) -> Said {
-    Said { id, about, paper, basis, cause, experiment: None }
-}
+use crate::said::{Said, Unjudged, row};
 
 /// Where the bound comes from of claims that round trips fall at least as much as the article says.
-const AT_LEAST: &str = "2.5 times: the lower end of \"roughly three\"";
+const AT_LEAST: &str = "2.5 times, the lower end of \"roughly three\": whoever uses it wants at least that; the article's claim is the row beside";
 
 /// Where that of claims that they are about as long with a weak signal comes from.
 const ABOUT: &str = "half to one and a half times, chosen here";
@@ -53,7 +43,8 @@ pub const TABLE: &[Said] = &[
         "nothing; its conclusion: data is to be served at high rates without unnecessary delay",
         "5 %, a criterion of this repository: an AQM that gives up more is no gain",
         "a queue that is empty when the radio gets faster",
-    ),
+    )
+    .own(),
     row(
         "C1",
         "QUIC",
@@ -62,8 +53,9 @@ pub const TABLE: &[Said] = &[
         "slow start of the library quinn does not end early as the delay rises (HyStart), so that what a transfer adds to its \
          window until it is signalled stands in the queue",
     )
-    .shown_by(&causes::HYSTART),
-    row("C1", "", "reduced by roughly three times (TCP)", AT_LEAST, ""),
+    .shown_by(&causes::HYSTART)
+    .own(),
+    row("C1", "", "reduced by roughly three times (TCP)", AT_LEAST, "").own(),
     row(
         "C2",
         "QUIC",
