@@ -416,7 +416,8 @@ fn what_a_killed_program_left_behind_is_removed() {
         assert!(Instant::now() < deadline, "the child of the killed program still runs");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // One that cannot be removed, here as it is no file, does not keep the others from being removed. It comes first.
+    // One that cannot be removed, here as it is no file, does not keep the others from being removed. It
+    // comes first.
     let stuck = std::path::Path::new("/run/netns").join("weir-0-1-chk");
     std::fs::create_dir(&stuck).unwrap();
     let cleaned = clean_stale();
