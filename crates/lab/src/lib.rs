@@ -49,7 +49,7 @@ pub use exclusive::{Exclusive, SideBySide, beside_others, exclusive, waiting};
 pub use experiment::{Wanted, directions, follow, run};
 pub use follow::{Follow, Looking, Playing};
 pub use netns::{Testbed, TestbedConfig, clean_stale, in_netns};
-pub use process::{NsChild, SpawnOptions, set_affinity, spawn_in};
+pub use process::{NsChild, SpawnOptions, set_affinity, set_nice, spawn_in};
 pub use side::Side;
 pub use supported::check;
 pub use tcpinfo::{FlowTable, Sampler, SamplerConfig};

@@ -62,6 +62,12 @@ pub fn set_affinity(cpus: &[usize]) -> Result<()> {
     apply_affinity(&set).map_err(|e| Error::system(format!("run on CPUs {cpus:?}"), e))
 }
 
+/// Sets the niceness of the calling thread.
+pub fn set_nice(nice: i32) -> io::Result<()> {
+    // SAFETY: plain integers; on Linux 0 means the calling thread.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
+}
+
 /// Runs on the calling thread alone what waits for sockets and timers, until it ends.
 pub(crate) fn block_on<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -168,8 +174,7 @@ fn prepare_child(
         apply_affinity(set)?;
     }
     if nice != 0 {
-        // SAFETY: plain integers.
-        check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })?;
+        set_nice(nice)?;
         weigh_session(weight);
     }
     Ok(())

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
-use weir_lab::{Testbed, in_netns};
+use weir_lab::{Testbed, in_netns, set_nice};
 use weir_operate::client::Client;
 use weir_operate::{BODY_MAX, Status};
 
@@ -56,10 +56,7 @@ fn connect(namespace: &str) -> Option<TcpStream> {
 }
 
 /// What the crowd itself computes is no doing of the program's: viewers are elsewhere.
-fn yield_to_others() {
-    // SAFETY: plain integers; on Linux 0 means the calling thread.
-    assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) }, 0);
-}
+const NICE: i32 = 19;
 
 const EVENTS: &str = "GET /v1/events HTTP/1.1\r\nhost: 127.0.0.1:9470\r\n\r\n";
 
@@ -78,7 +75,7 @@ impl Crowd {
             stream.write_all(EVENTS.as_bytes()).unwrap();
             let (stop, read) = (crowd.stop.clone(), crowd.read.clone());
             crowd.threads.push(std::thread::spawn(move || {
-                yield_to_others();
+                set_nice(NICE).unwrap();
                 let mut part = vec![0; 64 << 10];
                 while !stop.load(Ordering::Relaxed) {
                     let count = stream.read(&mut part).unwrap_or(0);
@@ -102,7 +99,7 @@ impl Crowd {
         ] {
             let (bot, stop, refused) = (bot.clone(), crowd.stop.clone(), crowd.refused.clone());
             crowd.threads.push(std::thread::spawn(move || {
-                yield_to_others();
+                set_nice(NICE).unwrap();
                 while !stop.load(Ordering::Relaxed) {
                     let Some(mut stream) = connect(&bot) else { continue };
                     let request = format!(

@@ -4,7 +4,7 @@
 use super::{Findings, FlowReport, Interval, Numbered, TrafficOptions, Transfer};
 use crate::error::{Error, Result};
 use crate::netns::{Testbed, enter_netns, in_netns};
-use crate::process::{SpawnOptions, block_on, set_affinity};
+use crate::process::{SpawnOptions, block_on, set_affinity, set_nice};
 use crate::side::Side;
 use crate::sock_diag::TcpInfo;
 use crate::tcpinfo::{FlowTable, PortEnd};
@@ -169,8 +169,7 @@ fn domain(ip: IpAddr) -> Domain {
 fn settle(options: &SpawnOptions) {
     let _ = set_affinity(&options.cpus);
     if options.nice != 0 {
-        // SAFETY: plain integers; on Linux 0 means the calling thread.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, options.nice) };
+        let _ = set_nice(options.nice);
     }
 }
 
