@@ -11,9 +11,7 @@ use weir_sim::batch;
 /// An experiment that shows why claims are missed, if it comes out as expected.
 #[derive(Debug)]
 pub struct Experiment {
-    /// What it is called; several may be about one file.
-    pub name: &'static str,
-    /// Name and content of its scenario file.
+    /// Name and content of its scenario file; several may be about one.
     pub file: (&'static str, &'static str),
     /// What it measures beside what is expected, and whether it came out so.
     pub judge: fn(&Points) -> (String, bool),
@@ -129,7 +127,8 @@ pub fn fairness(run: &Recording) -> f64 {
 /// is shown by no runs.
 #[cfg(test)]
 pub fn assert_judged<'a>(experiments: impl Iterator<Item = &'a Experiment>) {
-    for Experiment { name, file, judge } in experiments {
+    for Experiment { file, judge } in experiments {
+        let (name, _) = file;
         let points = expand(*file).unwrap_or_else(|e| panic!("{name}: {e:?}"));
         let (found, is_expected) = judge(&Points::not_run(&points));
         assert!(!is_expected && found.contains("NaN"), "{name}: {found}");

@@ -327,4 +327,4 @@ fn failed(path: &Path, what: &dyn std::fmt::Display) -> Error {
 
 #[cfg(test)]
 #[path = "journal_tests.rs"]
-mod tests;
+pub mod tests;

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_config::Document;
 use weir_report::table::Paint;
 
-struct Quiet(Mutex<Vec<String>>);
+/// Remembers what is said, and panics where something is to be run.
+#[derive(Default)]
+pub struct Quiet(Mutex<Vec<String>>);
 
 impl Host for Quiet {
     fn say(&self, line: &dyn std::fmt::Display) {

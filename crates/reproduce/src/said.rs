@@ -50,35 +50,35 @@ impl Said {
     }
 }
 
-/// The experiments that show causes, each run when the first claim that needs it was missed.
+/// The experiments that show causes, the scenario of each run once, when the first claim that needs it was
+/// missed.
 pub struct Experiments<'a> {
     /// None where nothing is run, as in a short form.
     host: Option<&'a dyn Host>,
-    found: RefCell<BTreeMap<&'static str, (String, bool)>>,
+    /// What was run, by the name of its file: several experiments may be about one.
+    run: RefCell<BTreeMap<&'static str, Points>>,
 }
 
 impl<'a> Experiments<'a> {
     /// Run by this host, but not in a short form.
     pub fn new(host: &'a dyn Host, quick: bool) -> Experiments<'a> {
-        Experiments { host: (!quick).then_some(host), found: RefCell::default() }
+        Experiments { host: (!quick).then_some(host), run: RefCell::default() }
     }
 
     /// What came of one, and whether it was as expected; nothing of one that is not run.
     fn of(&self, id: &str, experiment: &Experiment) -> Result<Option<(String, bool)>, Error> {
         let (name, _) = experiment.file;
         let Some(host) = self.host.filter(|host| !host.is_interrupted()) else { return Ok(None) };
-        let key = experiment.name;
-        if let Some(found) = self.found.borrow().get(key) {
-            return Ok(Some(found.clone()));
+        let mut run = self.run.borrow_mut();
+        if !run.contains_key(name) {
+            host.say(&format!("why {id} was missed: {name}"));
+            let points = Points::of(experiment.file, host)?;
+            if host.is_interrupted() {
+                return Ok(None);
+            }
+            run.insert(name, points);
         }
-        host.say(&format!("why {id} was missed: {name}"));
-        let points = Points::of(experiment.file, host)?;
-        if host.is_interrupted() {
-            return Ok(None);
-        }
-        let found = (experiment.judge)(&points);
-        self.found.borrow_mut().insert(key, found.clone());
-        Ok(Some(found))
+        Ok(run.get(name).map(experiment.judge))
     }
 }
 
@@ -150,7 +150,7 @@ pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
 #[cfg(test)]
 pub fn assert_told(claims: &[Claim], table: &[Said]) {
     let mut claims = claims.to_vec();
-    let none = Experiments { host: None, found: RefCell::default() };
+    let none = Experiments { host: None, run: RefCell::default() };
     tell(&mut claims, table, &none).expect("nothing is run");
     let untold: Vec<&Claim> =
         claims.iter().filter(|claim| claim.paper.is_empty() || claim.basis.is_empty()).collect();
@@ -167,7 +167,7 @@ mod tests {
         let claim = |text: &str, held| Claim { id: "A5".into(), text: text.into(), held, ..Claim::default() };
         let mut claims = [claim("with 2 flows", false), claim("other", true), claim("other", false)];
         let row = |about, paper, cause| row("A5", about, paper, "text", cause);
-        let none = Experiments { host: None, found: RefCell::default() };
+        let none = Experiments { host: None, run: RefCell::default() };
         let table = [row("2 flows", "10 to 20 ms", "why"), row("", "below 30 ms", "")];
         tell(&mut claims, &table, &none).unwrap();
         let seen = claims.each_ref().map(|c| (c.paper.as_str(), c.cause.as_str()));
@@ -193,5 +193,17 @@ mod tests {
         assert_eq!(claims[0].why().as_deref(), Some("is not judged: no room"));
         assert_eq!(total["by_id"]["A5"]["missed"], 2);
         assert_eq!(total["not_judgeable"][0]["id"], "A1");
+    }
+
+    #[test]
+    fn a_file_is_run_once_whatever_experiments_are_about_it() {
+        const FILE: (&str, &str) = ("file.toml", "");
+        let one = Experiment { file: FILE, judge: |points| (format!("{} points", points.0.len()), true) };
+        let other = Experiment { file: FILE, judge: |points| ("none".into(), !points.0.is_empty()) };
+        let host = crate::journal::tests::Quiet::default();
+        let experiments = Experiments::new(&host, false);
+        experiments.run.borrow_mut().insert(FILE.0, Points(Vec::new()));
+        assert_eq!(experiments.of("A5", &one).unwrap(), Some(("0 points".into(), true)));
+        assert_eq!(experiments.of("A6", &other).unwrap(), Some(("none".into(), false)));
     }
 }

@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_measure::result::Claim;
-use weir_report::outcome as became;
 use weir_units::Rate;
 
 /// A paper, with what is said of its claims today.
@@ -574,7 +573,8 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         out.push_str("| claim | outcome | paper | bound | measured | what it says | basis |\n");
         out.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
         for c in &claims {
-            let outcome = if c.is_missed() { format!("**{}**", became(c)) } else { became(c) };
+            let word = weir_report::outcome(c);
+            let outcome = if c.is_missed() { format!("**{word}**") } else { word };
             let cells = [&c.id, &outcome, &c.paper, &c.expected, &c.measured, &c.text, &c.basis];
             row(cells.map(String::clone), out);
         }

@@ -9,7 +9,6 @@ const FILE: (&str, &str) = scenario_file!("cause_limiter.toml");
 
 /// Payload is 15.3 Mbit/s at most, and over 200 ms a queue of 100 ms keeps it.
 pub static PAYLOAD: Experiment = Experiment {
-    name: "payload",
     file: FILE,
     judge: |points: &Points| {
         let at_most = most(points.0.iter().map(|point| mean(point.runs.iter().map(payload_mbps))));
@@ -25,7 +24,6 @@ pub static PAYLOAD: Experiment = Experiment {
 
 /// PIE's delay is in proportion to its target.
 pub static TARGET_OF_PIE: Experiment = Experiment {
-    name: "target of PIE",
     file: FILE,
     judge: |points: &Points| {
         let [short, usual] =
@@ -38,7 +36,6 @@ pub static TARGET_OF_PIE: Experiment = Experiment {
 
 /// With PIE's target CoDel has as much as PIE.
 pub static ORDER: Experiment = Experiment {
-    name: "order",
     file: FILE,
     judge: |points: &Points| {
         let [codel, same, pie] = ["CoDel, 5 ms", "CoDel, 15 ms", "PIE, 15 ms"]
@@ -51,7 +48,6 @@ pub static ORDER: Experiment = Experiment {
 
 /// With CoDel's target PIE of Linux 3.15 has as much as CoDel.
 pub static ORDER_OF_KERNEL: Experiment = Experiment {
-    name: "order of the kernel's",
     file: FILE,
     judge: |points: &Points| {
         let [codel, same, pie] = ["CoDel, 5 ms", "PIE of Linux 3.15, 5 ms", "PIE of Linux 3.15"]
@@ -63,18 +59,16 @@ pub static ORDER_OF_KERNEL: Experiment = Experiment {
     },
 };
 
-/// In percent, what of the bandwidth over 100 ms is lost over a longer path.
-fn loss(points: &Points, rtt: &str, name: &str) -> f64 {
-    let [near, far] = ["100ms", rtt].map(|rtt| points.mean(&[rtt, name], payload_mbps));
-    (1.0 - far / near) * 100.0
-}
-
 /// What CUBIC, Reno, and CUBIC with a queue as long as ASQM's lose over such a path, in words; the two are
 /// under CoDel and PIE.
 fn losses(points: &Points, rtt: &str) -> (String, [f64; 2], [f64; 2], f64) {
-    let [cubic, reno] = [["CoDel, 5 ms", "PIE, 15 ms"], ["Reno, CoDel", "Reno, PIE"]]
-        .map(|two| two.map(|name| loss(points, rtt, name)));
-    let long = loss(points, rtt, "CoDel, 100 ms");
+    let loss = |name: &str| {
+        let [near, far] = ["100ms", rtt].map(|rtt| points.mean(&[rtt, name], payload_mbps));
+        (1.0 - far / near) * 100.0
+    };
+    let [cubic, reno] =
+        [["CoDel, 5 ms", "PIE, 15 ms"], ["Reno, CoDel", "Reno, PIE"]].map(|two| two.map(loss));
+    let long = loss("CoDel, 100 ms");
     let found = format!(
         "of what they have over 100 ms, CUBIC loses {:.0} and {:.0} % under CoDel and PIE over {}, Reno {:.0} and {:.0} %; with a queue as \
          long as ASQM's CUBIC loses {long:.0} %",
@@ -89,7 +83,6 @@ fn losses(points: &Points, rtt: &str) -> (String, [f64; 2], [f64; 2], f64) {
 
 /// What Reno loses over 300 ms, CUBIC does not.
 pub static BEGINS: Experiment = Experiment {
-    name: "begins",
     file: FILE,
     judge: |points: &Points| {
         let (found, cubic, reno, long) = losses(points, "300ms");
@@ -99,7 +92,6 @@ pub static BEGINS: Experiment = Experiment {
 
 /// What Reno loses over 500 ms, CUBIC does not.
 pub static GRADUALLY: Experiment = Experiment {
-    name: "gradually",
     file: FILE,
     judge: |points: &Points| {
         let (found, cubic, reno, long) = losses(points, "500ms");
@@ -109,7 +101,6 @@ pub static GRADUALLY: Experiment = Experiment {
 
 /// A link carries what leaves CoDel's limiter on average.
 pub static SHORTFALL: Experiment = Experiment {
-    name: "shortfall",
     file: scenario_file!("cause_shortfall.toml"),
     judge: |points: &Points| {
         let below = |run: &Recording| run.summary.links.get(1).map_or(f64::NAN, |link| link.delay_ms.p95);
@@ -148,7 +139,6 @@ fn three([a, b, c]: [f64; 3]) -> String {
 
 /// The delay is what the target is.
 pub static TARGET: Experiment = Experiment {
-    name: "target",
     file: SENSED,
     judge: |points: &Points| {
         let [usual, half] = ["ASQM", "ASQM, 50 ms"].map(|name| queues(points, name));
@@ -163,7 +153,6 @@ pub static TARGET: Experiment = Experiment {
 
 /// What exceeds the target is what senders add until they answer.
 pub static SENDERS: Experiment = Experiment {
-    name: "senders",
     file: SENSED,
     judge: |points: &Points| {
         let [one, ten, forty] = ["ASQM, one flow", "ASQM", "ASQM, 40 flows"].map(|name| queues(points, name));
@@ -179,7 +168,6 @@ pub static SENDERS: Experiment = Experiment {
 
 /// Probes take what ASQM is behind.
 pub static PROBES: Experiment = Experiment {
-    name: "probes",
     file: SENSED,
     judge: |points: &Points| {
         let [codel, pie, asqm, fewer] = ["CoDel", "PIE", "ASQM", "ASQM, a probe for 64 packets"]
@@ -194,7 +182,6 @@ pub static PROBES: Experiment = Experiment {
 
 /// A FIFO is as long as its frames, and empty only where senders pause.
 pub static FIFO: Experiment = Experiment {
-    name: "fifo",
     file: scenario_file!("cause_fifo.toml"),
     judge: |points: &Points| {
         // Round trips over a path of 100 ms, that 5 and 95 % of the time they do not exceed.

@@ -7,7 +7,6 @@ use weir_measure::result::Recording;
 
 /// AVQ whose virtual capacity has followed its flows loses hardly anything.
 pub static START: Experiment = Experiment {
-    name: "start",
     file: scenario_file!("cause_avq_start.toml"),
     judge: |points: &Points| {
         // Claims are judged by means, too.
@@ -24,7 +23,6 @@ pub static START: Experiment = Experiment {
 /// The queue is as long with short flows as before them, but for the times in which the virtual capacity
 /// follows; whether those weigh alike decides about the claim.
 pub static FOLLOWS: Experiment = Experiment {
-    name: "follows",
     file: scenario_file!("cause_avq_follows.toml"),
     judge: |points: &Points| {
         // Mean and deviation in packets, from one time to another.
@@ -90,12 +88,10 @@ fn lost_until(points: &Points, name: &str, end_s: f64) -> f64 {
 
 /// With room for 100 packets, as PI has, AVQ loses fewer than PI; with the 50 of the experiment not.
 pub static ROOM: Experiment = Experiment {
-    name: "room",
     file: ROOMS,
     judge: |points: &Points| {
-        let until = |name: &str, end_s: f64| lost_until(points, name, end_s);
-        let [few, all] =
-            [SIXTY_S, ALL_S].map(|end_s| ["AVQ", "PI", "AVQ, room for 100"].map(|name| until(name, end_s)));
+        let [few, all] = [SIXTY_S, ALL_S]
+            .map(|end_s| ["AVQ", "PI", "AVQ, room for 100"].map(|name| lost_until(points, name, end_s)));
         let found = format!(
             "AVQ loses {:.0} packets and PI {:.0}, of 20 to 60 flows {:.0} and {:.0}; with room for 100 AVQ loses {:.0}, and {:.0}",
             all[0], all[1], few[0], few[1], all[2], few[2]
@@ -107,7 +103,6 @@ pub static ROOM: Experiment = Experiment {
 
 /// AVQ loses packets of few flows, GKVQ of many.
 pub static PLACES: Experiment = Experiment {
-    name: "places",
     file: ROOMS,
     judge: |points: &Points| {
         let of = |name: &str| {
@@ -125,7 +120,6 @@ pub static PLACES: Experiment = Experiment {
 
 /// Between the paper's thresholds RED's queue never runs empty, between lower ones it does.
 pub static RED: Experiment = Experiment {
-    name: "red",
     file: scenario_file!("cause_avq_red.toml"),
     judge: |points: &Points| {
         const LOADS: [&str; 3] = ["20 long", "180 long", "40 long, 10 short per second"];
@@ -159,7 +153,6 @@ pub static RED: Experiment = Experiment {
 /// Short flows that wait for their timers at a window of one packet are what GKVQ loses packets of, and not
 /// that they come back in step.
 pub static WAITING: Experiment = Experiment {
-    name: "waiting",
     file: scenario_file!("cause_avq_gkvq.toml"),
     judge: |points: &Points| {
         let of = |senders: &str| points.mean(&[senders], lost);
@@ -184,7 +177,6 @@ pub static WAITING: Experiment = Experiment {
 
 /// The others' queues make round-trip times alike.
 pub static BIAS: Experiment = Experiment {
-    name: "bias",
     file: scenario_file!("cause_avq_bias.toml"),
     judge: |points: &Points| {
         let [red, avq, longer] =
@@ -197,7 +189,6 @@ pub static BIAS: Experiment = Experiment {
 
 /// REM's queue needs longer than the experiment lasts.
 pub static SETTLES: Experiment = Experiment {
-    name: "settles",
     file: scenario_file!("cause_rem_settles.toml"),
     judge: |points: &Points| {
         // 1250 packets/s wait as long as there are packets before them.

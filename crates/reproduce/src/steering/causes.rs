@@ -1,7 +1,7 @@
 //! Experiments that show why claims are missed.
 
 use super::over_time::{
-    COME_S, LEAVE_S, PERIOD_S, Transition, VirtualQueue, between, samples, transition, virtual_queue,
+    COME_S, PERIOD_S, Transition, VirtualQueue, between, samples, transition, virtual_queue,
 };
 use crate::experiment::{Experiment, Points, delay_p95_ms, utilization};
 use crate::statistics::{extremes, least, mean, most};
@@ -19,7 +19,6 @@ fn range(values: &[f64], digits: usize) -> String {
 
 /// Runs of figure 6 with two flows differ by more than the queues do.
 pub static RUNS_DIFFER: Experiment = Experiment {
-    name: "runs differ",
     file: scenario_file!("cause_figure6.toml"),
     judge: |points: &Points| {
         let of = |name: &str| points.runs(&[name]).map(|run| utilization(run) * 100.0).collect::<Vec<_>>();
@@ -37,7 +36,6 @@ pub static RUNS_DIFFER: Experiment = Experiment {
 
 /// A raise doubles the set point, and with a longer timeout no run doubles it once more.
 pub static DOUBLED: Experiment = Experiment {
-    name: "doubled",
     file: scenario_file!("cause_mtu.toml"),
     judge: |points: &Points| {
         let of = |timeout: &str| points.runs(&["9000", timeout]).map(last_setpoint_ms).collect::<Vec<_>>();
@@ -54,7 +52,6 @@ pub static DOUBLED: Experiment = Experiment {
 
 /// Two flows signal too seldom to raise the set point within 20 s.
 pub static FLIPS: Experiment = Experiment {
-    name: "flips",
     file: scenario_file!("cause_figure7b.toml"),
     judge: |points: &Points| {
         // The 34 flows leave for the first time at 200 s.
@@ -86,7 +83,6 @@ pub static FLIPS: Experiment = Experiment {
 
 /// Senders that pace leave the real queue empty.
 pub static BURSTS: Experiment = Experiment {
-    name: "bursts",
     file: scenario_file!("cause_bursts.toml"),
     judge: |points: &Points| {
         let of = |senders: &str| ["6", "36"].map(|flows| points.mean(&[flows, senders], delay_p95_ms));
@@ -101,7 +97,6 @@ pub static BURSTS: Experiment = Experiment {
 
 /// With the gain that the paper has for the set point three flows overshoot, and leave the policy.
 pub static OVERSHOOT: Experiment = Experiment {
-    name: "overshoot",
     file: scenario_file!("cause_overshoot.toml"),
     judge: |points: &Points| {
         let of = |gain: &str| ["3", "36"].map(|flows| points.mean(&[flows, gain], delay_p95_ms));
@@ -132,7 +127,6 @@ fn virtual_queues(points: &Points, rate: &str, of: fn(&VirtualQueue) -> f64) -> 
 
 /// A shorter set point of the virtual queue is within the figure's scale.
 pub static SCALE: Experiment = Experiment {
-    name: "scale",
     file: scenario_file!("cause_virtual.toml"),
     judge: |points: &Points| {
         let of = |(rate, scale_kb): (&str, f64)| {
@@ -149,7 +143,6 @@ pub static SCALE: Experiment = Experiment {
 
 /// With a longer one it is less often empty, and the rates are closer.
 pub static RATES: Experiment = Experiment {
-    name: "rates",
     file: scenario_file!("cause_virtual.toml"),
     judge: |points: &Points| {
         let of = |(rate, _): (&str, f64)| {
@@ -169,7 +162,6 @@ pub static RATES: Experiment = Experiment {
 
 /// A step that weighs by the time since the last signal keeps the policy, and gains more than half the gain.
 pub static CLUSTERS: Experiment = Experiment {
-    name: "clusters",
     file: scenario_file!("cause_half.toml"),
     judge: |points: &Points| {
         let of = |steps: &str| points.runs(&[steps]).map(|run| utilization(run) * 100.0).collect::<Vec<_>>();
@@ -190,17 +182,16 @@ pub static CLUSTERS: Experiment = Experiment {
 
 /// Runs whose set point doubled once more before do not come to two thirds of that.
 pub static REGAINED: Experiment = Experiment {
-    name: "regained",
     file: scenario_file!("cause_figure7a.toml"),
     judge: |points: &Points| {
         let of = |runs: &str| points.runs(&[runs]).map(transition).collect::<Vec<_>>();
         let usual = ["1500", "9000"].map(of).concat();
         let limited = ["1500, at most 10 ms", "9000, at most 10 ms"].map(of).concat();
-        let quick = |seen: &Transition| seen.up.zip(seen.down).is_some_and(|(up, down)| up < down);
-        let (up, never): (Vec<&Transition>, Vec<&Transition>) = usual.iter().partition(|seen| quick(seen));
+        let (up, never): (Vec<&Transition>, Vec<&Transition>) =
+            usual.iter().partition(|seen| seen.is_raised_quicker());
         let before = |seen: &[&Transition]| seen.iter().map(|seen| seen.before_ms).collect::<Vec<_>>();
         let regained: Vec<f64> = usual.iter().map(|seen| seen.regained_ms).collect();
-        let limited_quick = limited.iter().filter(|seen| quick(seen)).count();
+        let limited_quick = limited.iter().filter(|seen| seen.is_raised_quicker()).count();
         let found = format!(
             "all {} runs at 1 Gbit/s regain {} ms; the {} that miss two thirds of what they had before had \
              {} ms, the others {} ms; with a limit of 10 ms {limited_quick} of {} are raised quicker",
@@ -223,26 +214,19 @@ const END_S: f64 = 380.0;
 
 /// At 10 Gbit/s the last raise comes late, and runs that had doubled once more need another.
 pub static RAISED_LATE: Experiment = Experiment {
-    name: "raised late",
     file: scenario_file!("cause_figure7a_10g.toml"),
     judge: |points: &Points| {
-        let runs: Vec<&Recording> = points.runs(&[""]).collect();
-        let seen = || runs.iter().map(|run| (*run, transition(run)));
-        let quick =
-            seen().filter(|(_, seen)| seen.up.zip(seen.down).is_some_and(|(up, down)| up < down)).count();
-        let at = |(run, seen): (&Recording, Transition)| {
-            let mut later = samples(run).iter().filter(|s| s.t_s > LEAVE_S + 0.5);
-            later.find(|s| s.setpoint_ms >= seen.before_ms * 2.0 / 3.0).map_or(f64::NAN, |s| s.t_s)
-        };
-        let times: Vec<f64> = seen().map(at).collect();
+        let seen: Vec<Transition> = points.runs(&[""]).map(transition).collect();
+        let quick = seen.iter().filter(|seen| seen.is_raised_quicker()).count();
+        let times: Vec<f64> = seen.iter().map(|seen| seen.raised_s.unwrap_or(f64::NAN)).collect();
         let late = times.iter().filter(|at| **at > END_S).count();
         let found = format!(
             "with a limit of 10 ms, and until 560 s, {quick} of {} runs at 10 Gbit/s are raised quicker; they are at two thirds of what they \
              had after {} s, {late} of them later than figure 7a ends",
-            runs.len(),
+            seen.len(),
             range(&times, 0)
         );
-        (found, quick == runs.len() && late > 0)
+        (found, quick == seen.len() && late > 0)
     },
 };
 
@@ -251,7 +235,6 @@ const RECLAIM_FROM_S: f64 = 60.0;
 
 /// Two flows fill the link by CUBIC's window function.
 pub static RECLAIM: Experiment = Experiment {
-    name: "reclaim",
     file: scenario_file!("cause_reclaim.toml"),
     judge: |points: &Points| {
         // What was on its way when the flows stopped is over after half a second.
@@ -287,7 +270,6 @@ const CUBIC_C: f64 = 0.4;
 
 /// Three raises of what 36 flows left are no more than three raises of what the first one goes to.
 pub static STABLE: Experiment = Experiment {
-    name: "stable",
     file: scenario_file!("cause_stable.toml"),
     judge: |points: &Points| {
         // 34 flows are there in the first half of a period; a raise at their coming belongs to the last one.
@@ -323,7 +305,6 @@ pub static STABLE: Experiment = Experiment {
 
 /// DCTCP at a phantom queue, by round-trip time.
 pub static PHANTOM: Experiment = Experiment {
-    name: "phantom",
     file: scenario_file!("cause_hull.toml"),
     judge: |points: &Points| {
         let of = |rtt: &str, flows: &str| {

@@ -251,7 +251,7 @@ fn one_transition(m: &Measured) -> Vec<Claim> {
     let signals = |n: Option<u64>| n.map_or("never".to_string(), |n| format!("with {n}"));
     let counts: Vec<String> =
         seen.iter().map(|s| format!("up {}, down {}", signals(s.up), signals(s.down))).collect();
-    let quick = seen.iter().all(|s| s.up.zip(s.down).is_some_and(|(up, down)| up < down));
+    let quick = seen.iter().all(Transition::is_raised_quicker);
     let moved = seen.iter().filter(|s| s.moved_unsignalled).count();
     let reclaimed = mean_of(|s| s.reclaimed_s.unwrap_or(f64::NAN));
     let low = most(seen.iter().map(|s| s.low_ms));

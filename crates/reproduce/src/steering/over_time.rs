@@ -36,8 +36,17 @@ pub struct Transition {
     pub reclaimed_s: Option<f64>,
     /// Signals from then until the set point was back at two thirds of what it was before, if it was.
     pub up: Option<u64>,
+    /// When that was, in seconds.
+    pub raised_s: Option<f64>,
     /// Whether the set point moved while nothing was signalled.
     pub moved_unsignalled: bool,
+}
+
+impl Transition {
+    /// Whether the set point was raised with fewer signals than it was lowered.
+    pub fn is_raised_quicker(&self) -> bool {
+        self.up.zip(self.down).is_some_and(|(up, down)| up < down)
+    }
 }
 
 /// The set point that 36 flows must not exceed before 34 of them leave.
@@ -57,25 +66,32 @@ pub fn transition(recording: &Recording) -> Transition {
     let before_signal = quiet.filter(|s| s.t_s < signal.unwrap_or(end) - sample_s / 2.0);
     let mut still = before_signal.map(|s| s.setpoint_ms);
     let first = still.next();
+    let lowered = signals_until(recording, COME_S, |s| s.setpoint_ms <= LOW_MS);
+    let raised = signals_until(recording, calm, |s| s.setpoint_ms >= before_ms * 2.0 / 3.0);
     Transition {
         before_ms,
         low_ms,
         regained_ms: most(between(recording, LEAVE_S, end).map(|s| s.setpoint_ms)),
-        down: signals_until(recording, COME_S, |s| s.setpoint_ms <= LOW_MS),
+        down: lowered.map(|(signals, _)| signals),
         reclaimed_s: signal.map(|at| at - LEAVE_S),
-        up: signals_until(recording, calm, |s| s.setpoint_ms >= before_ms * 2.0 / 3.0),
+        up: raised.map(|(signals, _)| signals),
+        raised_s: raised.map(|(_, at)| at),
         moved_unsignalled: first.is_some_and(|first| still.any(|v| v != first)),
     }
 }
 
-/// Signals after a time, up to and with the sample that is wanted. A signal is the step in which the law
-/// moves.
-fn signals_until(recording: &Recording, from: f64, wanted: impl Fn(&LinkSample) -> bool) -> Option<u64> {
+/// Signals after a time, up to and with the sample that is wanted, and the time of that in seconds. A signal
+/// is the step in which the law moves.
+fn signals_until(
+    recording: &Recording,
+    from: f64,
+    wanted: impl Fn(&LinkSample) -> bool,
+) -> Option<(u64, f64)> {
     let mut signals = 0;
     for sample in between(recording, from, f64::INFINITY) {
         signals += sample.drops + sample.marks;
         if wanted(sample) {
-            return Some(signals);
+            return Some((signals, sample.t_s));
         }
     }
     None
@@ -174,6 +190,7 @@ pub mod tests {
             down: Some(21),
             reclaimed_s: Some(18.0),
             up: Some(9),
+            raised_s: Some(286.0),
             moved_unsignalled: false,
         };
         assert_eq!(seen, expected);

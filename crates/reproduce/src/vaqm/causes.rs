@@ -13,7 +13,6 @@ fn image_rtt_ms(run: &Recording) -> f64 {
 
 /// How many times vAQM shortens round trips is the size of the base station's buffers.
 pub static CELL: Experiment = Experiment {
-    name: "cell",
     file: scenario_file!("cause_cell.toml"),
     judge: |points: &Points| {
         let ratio = |buffer: &str| {
@@ -30,7 +29,6 @@ pub static CELL: Experiment = Experiment {
 
 /// Slow start that does not end early fills the queue before vAQM is heard.
 pub static HYSTART: Experiment = Experiment {
-    name: "hystart",
     file: scenario_file!("cause_hystart.toml"),
     judge: |points: &Points| {
         let ratio = |vaqm: &str, start: &str| {
@@ -55,7 +53,6 @@ pub static HYSTART: Experiment = Experiment {
 
 /// How many times CoDel shortens a delay is the size of the buffer.
 pub static BUFFER: Experiment = Experiment {
-    name: "buffer",
     file: scenario_file!("cause_buffer.toml"),
     judge: |points: &Points| {
         let ratio = |buffer: &str| {
@@ -71,7 +68,6 @@ pub static BUFFER: Experiment = Experiment {
 
 /// What a longer target gains is how long the path is.
 pub static TARGET: Experiment = Experiment {
-    name: "target",
     file: scenario_file!("cause_target.toml"),
     judge: |points: &Points| {
         let gain = |rtt: &str, flows: &str| {
