@@ -676,8 +676,10 @@ fn a_run_that_is_killed_at_any_step_leaves_interfaces_to_be_put_back_by_the_next
 fn a_lock_that_somebody_holds_is_waited_for_with_an_end() {
     let Some(_turn) = turn_beside_others() else { return };
     let testbed = testbed();
+    // The folder is there before anybody looks at it: below it lies the one that runs of other tests lock.
     let prepare = "mkdir -p /run/weir && mount -t tmpfs none /run/weir && umask 0 && : > /run/weir/starting.lock && \
-                   chmod 666 /run/weir/starting.lock && (flock 9; sleep 30) 9</run/weir/starting.lock & \
+                   chmod 666 /run/weir/starting.lock || exit 3; \
+                   (flock 9; sleep 30) 9</run/weir/starting.lock & \
                    while flock -n /run/weir/starting.lock true; do sleep 0.01; done; exec \"$@\"";
     let before = ["unshare", "-m", "sh", "-c", prepare, "sh"];
     let start = Instant::now();
