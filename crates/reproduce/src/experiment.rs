@@ -30,6 +30,9 @@ pub struct Point {
 #[derive(Debug)]
 pub struct Points(pub Vec<Point>);
 
+/// Most flows of a run of which samples are kept: nothing asks for those of hundreds.
+const SAMPLED: usize = 8;
+
 /// A quantity of a run.
 pub type Quantity = fn(&Recording) -> f64;
 
@@ -59,8 +62,10 @@ impl Points {
         let plan: Vec<Planned<usize>> = planned.collect();
         let runs = run_all(&plan, host, |planned, progress| {
             let (outcome, interrupted, ()) = batch::simulate(&planned.scenario, planned.seed, (), progress)?;
-            // Nothing asks for those of hundreds of flows.
-            let recording = Recording { flow_samples: Vec::new(), ..outcome.recording };
+            let mut recording = outcome.recording;
+            if recording.summary.flows.len() > SAMPLED {
+                recording.flow_samples = Vec::new();
+            }
             Ok((!interrupted).then_some((planned.case, recording)))
         })?;
         let Points(mut found) = Points::not_run(&points);

@@ -35,9 +35,9 @@ fn the_short_form_judges_the_claims_and_draws_the_figures() {
         ("B6", 2),
         ("B7", 3),
         ("B9", 3),
-        ("B10", 4),
+        ("B10", 2),
         ("B11", 5),
-        ("B12", 2),
+        ("B12", 4),
         ("B13", 3),
         ("B14", 3),
     ] {

@@ -5,7 +5,7 @@
 
 use super::cases::{ALGORITHMS, Algorithm, Direction, RTTS, Study, TARGET_MS, USUAL_RTT};
 use super::measured::Measured;
-use crate::claim::{at_most, claim, within};
+use crate::claim::{above, at_least, at_most, below, claim, within};
 use crate::statistics::{least, most};
 use weir_aqm::algorithms::asqm::{Asqm, Params};
 use weir_aqm::{Algorithm as _, Aqm, Ecn, Moment, Packet, Sample, Verdict, View};
@@ -40,6 +40,11 @@ fn ms(value: f64) -> String {
     format!("{value:.0} ms")
 }
 
+/// How many times as much a deviation is as another one.
+fn times(value: f64) -> String {
+    format!("{value:.2} times")
+}
+
 fn mbps(value: f64) -> String {
     format!("{value:.2} Mbit/s")
 }
@@ -58,13 +63,8 @@ fn overhead(cases: &Measured) -> Vec<Claim> {
     let usual = Settings::default();
     let shares = [Study::OffPeak, Study::Peak].into_iter().flat_map(|study| cases.study(study));
     let Some(share) = shares.filter_map(|m| m.overhead()).reduce(f64::max) else { return Vec::new() };
-    let cost = claim(
-        "B2",
-        "Probes are less than 0.5 % of the bytes",
-        "less than 0.5 %",
-        format!("{:.3} %", share * 100.0),
-        share < 0.005,
-    );
+    let thousandths = |share| format!("{:.3} %", share * 100.0);
+    let cost = below("B2", "Probes are less than 0.5 % of the bytes", 0.005, share, thousandths);
     // Of packets of 1500 bytes, which nearly all are: what a probe costs each of those between two probes.
     let between = IPV4_LEN as f64 / 1500.0 / share;
     let format = claim(
@@ -170,14 +170,11 @@ fn order(cases: &Measured, way: Direction) -> Vec<Claim> {
         [codel, pie, asqm].map(|of| of.iter().map(Measured::bandwidth).collect::<Vec<_>>());
     let lead = (0..RTTS.len()).map(|i| asqm[i] - codel[i].max(pie[i])).fold(f64::INFINITY, f64::min);
     let last = RTTS.len() - 1;
-    let less = |text: &str, bound: f64, value: f64| {
-        claim("B8", text, format!("less than {}", mbps(bound)), mbps(value), value < bound)
-    };
     let text = "ASQM gives slightly more than CoDel and PIE at every round trip";
     vec![
-        claim("B8", text, "more than 0 Mbit/s", mbps(lead), lead > 0.0),
-        less("CoDel gives slightly less at 200 ms than at 50 ms", codel[0], codel[last]),
-        less("PIE gives slightly less than CoDel at 200 ms", codel[last], pie[last]),
+        above("B8", text, 0.0, lead, mbps),
+        below("B8", "CoDel gives slightly less at 200 ms than at 50 ms", codel[0], codel[last], mbps),
+        below("B8", "PIE gives slightly less than CoDel at 200 ms", codel[last], pie[last], mbps),
     ]
 }
 
@@ -196,9 +193,6 @@ fn peak(cases: &Measured, way: Direction) -> Vec<Claim> {
             Algorithm::Pie => (200.0, 1200.0),
             Algorithm::Asqm => continue,
         };
-        let reached = least(mine.iter().map(|m| m.delay(0.95)));
-        let text = format!("Under {name} round trips reach a second at every round-trip time of the path");
-        claims.push(crate::claim::at_least("B10", text, 1000.0, reached, ms));
         let (low, high) =
             (least(mine.iter().map(|m| m.delay(0.05))), most(mine.iter().map(|m| m.delay(0.95))));
         let found = format!("{} to {}", ms(low), ms(high));
@@ -243,19 +237,22 @@ fn both(cases: &Measured, way: Direction) -> Vec<Claim> {
             change.abs() <= 0.25,
         ));
     }
+    let ratios = |some: &[Measured], others: &[Measured]| {
+        let pairs = some.iter().zip(others);
+        (!some.is_empty() && some.len() == others.len())
+            .then(|| pairs.map(|(a, b)| a.deviation() / b.deviation()).collect::<Vec<f64>>())
+    };
     for other in [Algorithm::CoDel, Algorithm::Pie] {
-        let theirs = cases.of(Study::Peak, way, other);
-        if on.is_empty() || theirs.len() != on.len() {
-            continue;
+        let [before, theirs] = [Study::OffPeak, Study::Peak].map(|study| cases.of(study, way, other));
+        let name = other.name();
+        if let Some(ratios) = ratios(&theirs, &before) {
+            let text = format!("{name}'s bandwidth varies a lot more at peak hours than off-peak");
+            claims.push(at_least("B12", text, 2.0, least(ratios), times));
         }
-        let ratio = on.iter().zip(&theirs).map(|(a, b)| a.deviation() / b.deviation()).fold(0.0, f64::max);
-        claims.push(claim(
-            "B12",
-            format!("ASQM's bandwidth varies at most half as much as under {} at peak hours", other.name()),
-            "deviation of 1 s at most 0.50 of theirs",
-            format!("{ratio:.2}"),
-            ratio <= 0.5,
-        ));
+        if let Some(ratios) = ratios(&on, &theirs) {
+            let text = format!("ASQM's bandwidth varies at most half as much as under {name} at peak hours");
+            claims.push(at_most("B12", text, 0.5, most(ratios), times));
+        }
     }
     claims
 }
@@ -308,13 +305,9 @@ fn long_rtt(cases: &Measured) -> Vec<Claim> {
         {
             let (Some(here), Some(usual)) = (at(rtt), at(USUAL_RTT)) else { continue };
             let loss = 1.0 - here / usual;
-            claims.push(claim(
-                "B14",
-                format!("{} {what} (at {rtt} ms)", managed.name()),
-                format!("at least {:.0} % of the bandwidth lost", lost * 100.0),
-                format!("{:.0} %", loss * 100.0),
-                loss >= lost,
-            ));
+            let text = format!("{} {what} (at {rtt} ms)", managed.name());
+            let unit = |share| format!("{:.1} % of the bandwidth lost", share * 100.0);
+            claims.push(at_least("B14", text, lost, loss, unit));
         }
     }
     claims

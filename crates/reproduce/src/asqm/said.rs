@@ -114,19 +114,12 @@ pub const TABLE: &[Said] = &[
     row("B9", "", "about 6.5 Mbit/s", "0.3 Mbit/s to either side", ""),
     row(
         "B10",
-        "vary between",
+        "",
         "100 to about 1500 ms (CoDel), about 200 to 1200 ms (PIE)",
         "twice the lower end, a quarter around the upper",
         "a FIFO is as long as its 1000 frames, and runs empty only where senders pause, of which the paper tells nothing",
     )
     .shown_by(&causes::FIFO),
-    row(
-        "B10",
-        "",
-        "1500 and 1200 ms",
-        "a second, which is less than the paper's numbers: these are judged by the range between which it varies",
-        "",
-    ),
     row(
         "B11",
         "class EF",
@@ -139,9 +132,16 @@ pub const TABLE: &[Said] = &[
     row("B11", "", "virtually unaffected by the displacement", "a quarter, as the paper gives no number", ""),
     row(
         "B12",
+        "off-peak",
+        "a lot more variable than off-peak (CoDel), a lot of variability (PIE)",
+        "twice the deviation from second to second, chosen here, as the paper gives no number, at every round-trip time",
         "",
-        "a lot more variable than off-peak (CoDel), a lot of variability (PIE), stable at the full available rate (ASQM)",
-        "half of the others' at peak, chosen here, as the paper gives no number; off-peak is not compared",
+    ),
+    row(
+        "B12",
+        "",
+        "stable at the full available rate (ASQM)",
+        "half of the others' deviation from second to second at peak, chosen here, as the paper gives no number",
         "",
     ),
     row(

@@ -162,6 +162,7 @@ fn every_claim_has_the_papers_words_and_the_origin_of_its_bound() {
     let at_ten = [
         (Part::SevenA, judge(&sizes, Part::SevenA)),
         (Part::SevenB, judge(&run(Part::SevenB), Part::SevenB)),
+        (Part::EightA, judge(&points(Part::EightA, &EIGHT), Part::EightA)),
         (Part::EightB, judge(&run(Part::EightB), Part::EightB)),
     ];
     for (part, found) in at_ten {

@@ -108,7 +108,7 @@ impl<'a> Measured<'a> {
 
 /// Smoothed round-trip times of the watched phone's senders, in order of size. A sample counts while data is
 /// acknowledged: between two transfers the last one would be told again and again.
-fn round_trips(samples: &[FlowSample], warmup_s: f64) -> Vec<f64> {
+pub fn round_trips(samples: &[FlowSample], warmup_s: f64) -> Vec<f64> {
     let mut acked = BTreeMap::new();
     let mut rtts = Vec::new();
     for s in samples.iter().filter(|s| s.flow <= IMAGE) {
