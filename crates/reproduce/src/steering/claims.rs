@@ -360,12 +360,12 @@ fn virtual_queue_in_detail(m: &Measured) -> Vec<Claim> {
     let ratio = delivered / rate;
     let near = (0.98..=1.02).contains(&ratio);
     let text = "the virtual queue of 36 flows fluctuates within the paper's scale";
-    let expected = format!("99 % of the time below {scale_kb:.*} kB", if scale_kb < 1.0 { 2 } else { 0 });
-    let p99_kb = mean_of(|v| v.p99_kb);
+    let kb = |value: f64| format!("{value:.*} kB", if value < 1.0 { 2 } else { 0 });
+    let scale = below("A16", text, scale_kb, mean_of(|v| v.p99_kb), kb);
     let (empty, above, long) = (mean_of(|v| v.empty), mean_of(|v| v.above), mean_of(|v| v.long));
     let close = "the rate that leaves is close to that of the virtual queue";
     vec![
-        claim("A16", text, expected, format!("{p99_kb:.0} kB"), p99_kb <= scale_kb),
+        Claim { expected: format!("99 % of the time {}", scale.expected), ..scale },
         within("A16", AROUND, 0.25..=0.75, long, |share| format!("{} of the time above it", percent(share))),
         claim(
             "A16",

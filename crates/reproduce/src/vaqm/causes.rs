@@ -50,8 +50,8 @@ pub static QUIC: Experiment = Experiment {
             told(usual[1]),
             told(half[1])
         );
-        // With half the buffer a quarter less at least, of each.
-        let less = |i: usize| usual[i].iter().zip(half[i]).all(|(usual, half)| half < 0.75 * usual);
+        // With half the buffer a tenth less at least, of each.
+        let less = |i: usize| usual[i].iter().zip(half[i]).all(|(usual, half)| half < 0.9 * usual);
         (found, less(0) && less(1))
     },
 };
