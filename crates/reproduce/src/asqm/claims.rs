@@ -205,15 +205,18 @@ fn peak(cases: &Measured, way: Direction) -> Vec<Claim> {
     claims
 }
 
+/// How many times as much each of some cases has as the other one in its place; none unless all were run.
+fn ratios(some: &[Measured], others: &[Measured], of: impl Fn(&Measured) -> f64) -> Option<Vec<f64>> {
+    let are_all = !some.is_empty() && some.len() == others.len();
+    are_all.then(|| some.iter().zip(others).map(|(a, b)| of(a) / of(b)).collect())
+}
+
 /// B10 beside B11: what sensing is for.
 fn order_of_peak(cases: &Measured, way: Direction) -> Vec<Claim> {
     let mine = cases.of(Study::Peak, way, Algorithm::Asqm);
     let one = |other: Algorithm| {
         let theirs = cases.of(Study::Peak, way, other);
-        if mine.is_empty() || theirs.len() != mine.len() {
-            return None;
-        }
-        let ratio = most(mine.iter().zip(&theirs).map(|(a, b)| a.delay(0.95) / b.delay(0.95)));
+        let ratio = most(ratios(&mine, &theirs, |m| m.delay(0.95))?);
         let text = format!("ASQM's round trips at peak are less than half of those under {}", other.name());
         Some(claim("B11", text, "at most 0.50 of theirs (95 %)", format!("{ratio:.2}"), ratio <= 0.5))
     };
@@ -225,10 +228,9 @@ fn both(cases: &Measured, way: Direction) -> Vec<Claim> {
     let mut claims = Vec::new();
     let (off, on) =
         (cases.of(Study::OffPeak, way, Algorithm::Asqm), cases.of(Study::Peak, way, Algorithm::Asqm));
-    if !off.is_empty() && off.len() == on.len() {
-        let pairs = off.iter().zip(&on);
-        let change = pairs.map(|(a, b)| b.delay(0.95) / a.delay(0.95) - 1.0);
-        let change = change.fold(0.0, |worst: f64, c| if c.abs() > worst.abs() { c } else { worst });
+    if let Some(ratios) = ratios(&on, &off, |m| m.delay(0.95)) {
+        let changes = ratios.into_iter().map(|ratio| ratio - 1.0);
+        let change = changes.fold(0.0, |worst: f64, c| if c.abs() > worst.abs() { c } else { worst });
         claims.push(claim(
             "B11",
             "The peak does not change ASQM's delay (95 %)",
@@ -237,19 +239,14 @@ fn both(cases: &Measured, way: Direction) -> Vec<Claim> {
             change.abs() <= 0.25,
         ));
     }
-    let ratios = |some: &[Measured], others: &[Measured]| {
-        let pairs = some.iter().zip(others);
-        (!some.is_empty() && some.len() == others.len())
-            .then(|| pairs.map(|(a, b)| a.deviation() / b.deviation()).collect::<Vec<f64>>())
-    };
     for other in [Algorithm::CoDel, Algorithm::Pie] {
         let [before, theirs] = [Study::OffPeak, Study::Peak].map(|study| cases.of(study, way, other));
         let name = other.name();
-        if let Some(ratios) = ratios(&theirs, &before) {
+        if let Some(ratios) = ratios(&theirs, &before, |m| m.deviation()) {
             let text = format!("{name}'s bandwidth varies a lot more at peak hours than off-peak");
             claims.push(at_least("B12", text, 2.0, least(ratios), times));
         }
-        if let Some(ratios) = ratios(&on, &theirs) {
+        if let Some(ratios) = ratios(&on, &theirs, |m| m.deviation()) {
             let text = format!("ASQM's bandwidth varies at most half as much as under {name} at peak hours");
             claims.push(at_most("B12", text, 0.5, most(ratios), times));
         }

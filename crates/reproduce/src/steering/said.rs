@@ -200,8 +200,7 @@ pub const TABLE: &[Said] = &[
     ),
     row("A15", "overshoots into the real one (10Gbit/s)", OVERSHOOTS, OVERSHOOTS_BASIS, GAIN)
         .shown_by(&causes::OVERSHOOT_10G),
-    row("A15", "overshoots", OVERSHOOTS, OVERSHOOTS_BASIS, GAIN)
-    .shown_by(&causes::OVERSHOOT),
+    row("A15", "overshoots", OVERSHOOTS, OVERSHOOTS_BASIS, GAIN).shown_by(&causes::OVERSHOOT),
     row(
         "A15",
         "",

@@ -1,13 +1,12 @@
 //! Experiments that show why claims are missed.
 
-use super::measured::round_trips;
+use super::measured::Values;
 use crate::experiment::{Experiment, Points, delay_mean_ms, utilization};
-use crate::statistics::quantile;
 use weir_measure::result::Recording;
 
-/// Median of the round-trip times of the watched phone's senders in ms, as the claims are judged by.
+/// What claims are judged by, of one run.
 fn median_rtt_ms(run: &Recording) -> f64 {
-    quantile(&round_trips(&run.flow_samples, run.summary.warmup_s), 0.5)
+    Values::recorded(run).rtt_median_ms
 }
 
 /// How many times vAQM shortens round trips is the size of the base station's buffers.

@@ -39,14 +39,14 @@ impl Values {
     }
 
     /// From what the simulator recorded.
-    fn recorded(seen: &Recording, warmup_s: f64) -> Values {
+    pub fn recorded(seen: &Recording) -> Values {
         let transfers = [PAGE, IMAGE].map(|group: u32| {
             let flow = seen.summary.flows.iter().find(|f| f.group == group);
             flow.and_then(|f| f.transfers).and_then(|t| t.mean_s)
         });
         let bytes: u64 = seen.summary.flows.iter().map(|f| f.bytes).sum();
         let goodput_mbps = bytes as f64 * 8.0 / 1e6 / seen.summary.duration_s;
-        Values::new(round_trips(&seen.flow_samples, warmup_s), transfers, goodput_mbps)
+        Values::new(round_trips(&seen.flow_samples, seen.summary.warmup_s), transfers, goodput_mbps)
     }
 }
 
@@ -64,8 +64,7 @@ pub type Measured<'a> = runs::Measured<'a, NestedCase<Case>, Values>;
 
 /// Makes a run in the simulator, if it is not interrupted.
 pub fn measure(planned: &Planned<NestedCase<Case>>, progress: &dyn Progress) -> Result<Option<Run>, Error> {
-    let warmup_s = planned.scenario.run.warmup.as_secs_f64();
-    simulate(planned, (), progress, |recording, ()| Values::recorded(&recording, warmup_s))
+    simulate(planned, (), progress, |recording, ()| Values::recorded(&recording))
 }
 
 impl<'a> Measured<'a> {
@@ -108,7 +107,7 @@ impl<'a> Measured<'a> {
 
 /// Smoothed round-trip times of the watched phone's senders, in order of size. A sample counts while data is
 /// acknowledged: between two transfers the last one would be told again and again.
-pub fn round_trips(samples: &[FlowSample], warmup_s: f64) -> Vec<f64> {
+fn round_trips(samples: &[FlowSample], warmup_s: f64) -> Vec<f64> {
     let mut acked = BTreeMap::new();
     let mut rtts = Vec::new();
     for s in samples.iter().filter(|s| s.flow <= IMAGE) {
