@@ -3,7 +3,33 @@
 use super::claims::alike;
 use crate::experiment::{Experiment, Points, delay_mean_ms, fairness, lost, utilization};
 use crate::statistics::{deviation, least, mean, most};
-use weir_measure::result::Recording;
+use weir_measure::result::{LinkSample, Recording};
+
+/// Packets per second that the link of every experiment carries.
+const PACKETS_PER_S: f64 = 1250.0;
+
+/// Samples of the link, from one time to another in seconds.
+fn between(run: &Recording, from_s: f64, to_s: f64) -> impl Iterator<Item = &LinkSample> + Clone {
+    let samples = run.link_samples.first().into_iter().flatten();
+    samples.filter(move |sample| sample.t_s > from_s && sample.t_s <= to_s)
+}
+
+/// Packets that wait, at the samples of that time.
+fn waiting(run: &Recording, from_s: f64, to_s: f64) -> impl Iterator<Item = f64> + Clone {
+    between(run, from_s, to_s).map(|sample| sample.backlog_bytes as f64 / 1000.0)
+}
+
+/// Packets that are lost in that time, in the mean of the runs.
+fn lost_between(points: &Points, name: &str, from_s: f64, to_s: f64) -> f64 {
+    let lost = |run| between(run, from_s, to_s).map(|sample| sample.drops + sample.overflows).sum::<u64>();
+    mean(points.runs(&[name]).map(|run| lost(run) as f64))
+}
+
+/// How much of the link is used in that time, in percent.
+fn used_between(run: &Recording, from_s: f64, to_s: f64) -> f64 {
+    let rate_bps = mean(between(run, from_s, to_s).map(|sample| sample.delivered_bps));
+    rate_bps / (PACKETS_PER_S * 8000.0) * 100.0
+}
 
 /// AVQ whose virtual capacity has followed its flows loses hardly anything.
 pub static START: Experiment = Experiment {
@@ -29,9 +55,7 @@ pub static FOLLOWS: Experiment = Experiment {
         let queue = |senders: &str, from_s: f64, to_s: f64| {
             let named = [senders];
             let each = points.runs(&named).map(|run| {
-                let samples = run.link_samples.first().into_iter().flatten();
-                let here = samples.filter(|sample| sample.t_s > from_s && sample.t_s <= to_s);
-                let packets = here.map(|sample| sample.backlog_bytes as f64 / 1000.0);
+                let packets = waiting(run, from_s, to_s);
                 [mean(packets.clone()), deviation(packets)]
             });
             let each: Vec<[f64; 2]> = each.collect();
@@ -76,22 +100,16 @@ const ROOMS: (&str, &str) = scenario_file!("cause_avq_room.toml");
 /// seconds.
 const SIXTY_S: f64 = 300.0;
 const ALL_S: f64 = 900.0;
-
-/// Packets lost in experiment 2 until then.
-fn lost_until(points: &Points, name: &str, end_s: f64) -> f64 {
-    mean(points.runs(&[name]).map(|run| {
-        let samples = run.link_samples.first().into_iter().flatten();
-        let here = samples.filter(|sample| sample.t_s > 10.0 && sample.t_s <= end_s);
-        here.map(|sample| sample.drops + sample.overflows).sum::<u64>() as f64
-    }))
-}
+/// From when on losses of experiment 2 count, in seconds.
+const COUNTED_S: f64 = 10.0;
 
 /// With room for 100 packets, as PI has, AVQ loses fewer than PI; with the 50 of the experiment not.
 pub static ROOM: Experiment = Experiment {
     file: ROOMS,
     judge: |points: &Points| {
-        let [few, all] = [SIXTY_S, ALL_S]
-            .map(|end_s| ["AVQ", "PI", "AVQ, room for 100"].map(|name| lost_until(points, name, end_s)));
+        let [few, all] = [SIXTY_S, ALL_S].map(|end_s| {
+            ["AVQ", "PI", "AVQ, room for 100"].map(|name| lost_between(points, name, COUNTED_S, end_s))
+        });
         let found = format!(
             "AVQ loses {:.0} packets and PI {:.0}, of 20 to 60 flows {:.0} and {:.0}; with room for 100 AVQ loses {:.0}, and {:.0}",
             all[0], all[1], few[0], few[1], all[2], few[2]
@@ -106,7 +124,7 @@ pub static PLACES: Experiment = Experiment {
     file: ROOMS,
     judge: |points: &Points| {
         let of = |name: &str| {
-            let [few, all] = [SIXTY_S, ALL_S].map(|end_s| lost_until(points, name, end_s));
+            let [few, all] = [SIXTY_S, ALL_S].map(|end_s| lost_between(points, name, COUNTED_S, end_s));
             [few, all - few]
         };
         let [avq, gkvq] = ["AVQ", "GKVQ"].map(of);
@@ -124,8 +142,9 @@ pub static RED: Experiment = Experiment {
     judge: |points: &Points| {
         const LOADS: [&str; 3] = ["20 long", "180 long", "40 long, 10 short per second"];
         let used = |queue: &str| LOADS.map(|load| points.mean(&[load, queue], utilization) * 100.0);
-        // 1250 packets/s wait as long as there are packets before them.
-        let packets = |queue: &str| LOADS.map(|load| points.mean(&[load, queue], delay_mean_ms) * 1.25);
+        // Packets wait as long as there are packets before them.
+        let packets =
+            |queue: &str| LOADS.map(|load| points.mean(&[load, queue], delay_mean_ms) * PACKETS_PER_S / 1e3);
         let [paper, low] = ["RED, 37 to 75 packets", "RED, 5 to 15 packets"];
         let ([full, poor], [long, short]) = ([used(paper), used(low)], [packets(paper), packets(low)]);
         let avq = used("AVQ")[2];
@@ -191,17 +210,72 @@ pub static BIAS: Experiment = Experiment {
 pub static SETTLES: Experiment = Experiment {
     file: scenario_file!("cause_rem_settles.toml"),
     judge: |points: &Points| {
-        // 1250 packets/s wait as long as there are packets before them.
-        let queue = |from_s: f64, to_s: f64| {
-            let samples = points.runs(&[]).filter_map(|run| run.link_samples.first()).flatten();
-            let here = samples.filter(|sample| sample.t_s > from_s && sample.t_s <= to_s);
-            crate::statistics::mean(here.map(|sample| sample.backlog_bytes as f64 / 1000.0))
-        };
+        let queue =
+            |from_s: f64, to_s: f64| mean(points.runs(&[]).flat_map(|run| waiting(run, from_s, to_s)));
         let (first, last, settled) = (queue(150.0, 200.0), queue(200.0, 250.0), queue(350.0, 1150.0));
         let found = format!(
             "behind the return of 105 flows its queue is {first:.0} packets for 50 s, {last:.0} for the next 50, and from 200 s on \
              {settled:.0}"
         );
         (found, last > 65.0 && (40.0..=60.0).contains(&settled))
+    },
+};
+
+/// With real TCP AVQ of experiment 1 drops, and its virtual capacity needs long from half of the link to
+/// where it settles.
+pub static BEGIN: Experiment = Experiment {
+    file: scenario_file!("cause_avq_begin.toml"),
+    judge: |points: &Points| {
+        let of = |begin: &str| {
+            [(0.0, 20.0), (20.0, 200.0), (0.0, 200.0)]
+                .map(|(from_s, to_s)| mean(points.runs(&[begin]).map(|run| used_between(run, from_s, to_s))))
+        };
+        let [half, high] = ["50 %", "95 %"].map(of);
+        let found = format!(
+            "from half of the link {:.1} % are used, {:.1} in the first 20 s and {:.1} later; from 95 % {:.1} %",
+            half[2], half[0], half[1], high[2]
+        );
+        (found, half[2] < 97.5 && half[1] >= 97.5 && (97.5..=99.0).contains(&high[2]))
+    },
+};
+
+/// Senders that keep two packets on the way fill the link from some number of them on; bursts of few meet the
+/// room that AVQ is given.
+pub static WINDOWS: Experiment = Experiment {
+    file: scenario_file!("cause_avq_windows.toml"),
+    judge: |points: &Points| {
+        const LOADS: [(f64, f64); 3] = [(COUNTED_S, 100.0), (100.0, 200.0), (200.0, SIXTY_S)];
+        let used = |name: &str| {
+            LOADS.map(|(from_s, to_s)| mean(points.runs(&[name]).map(|run| used_between(run, from_s, to_s))))
+        };
+        let names = ["two packets", "two packets, room for 100", "one packet"];
+        let [two, roomy, one] = names.map(used);
+        let [few, few_roomy] = [names[0], names[1]].map(|name| lost_between(points, name, COUNTED_S, 100.0));
+        let found = format!(
+            "20, 40 and 60 flows use {:.1}, {:.1} and {:.1} % of the link, and {:.1}, {:.1} and {:.1} with windows down to one packet; 20 lose \
+             {few:.0} packets, with room for 100 {few_roomy:.0}, and use {:.1} %",
+            two[0], two[1], two[2], one[0], one[1], one[2], roomy[0]
+        );
+        let follows = |share: f64| (97.5..=99.0).contains(&share);
+        (found, two[2] > 99.0 && follows(one[2]) && follows(roomy[0]) && few > few_roomy)
+    },
+};
+
+/// With drops REM's price outlasts the flows that left, for longer than the experiment lasts.
+pub static LEAVES: Experiment = Experiment {
+    file: scenario_file!("cause_rem_leaves.toml"),
+    judge: |points: &Points| {
+        let queue =
+            |from_s: f64, to_s: f64| mean(points.runs(&[]).flat_map(|run| waiting(run, from_s, to_s)));
+        let used_percent = mean(points.runs(&[]).map(|run| used_between(run, 100.0, 150.0)));
+        // In steps of 10 s: when half of the 50 packets wait that are wanted.
+        let back_s = (0..50).map(|step| f64::from(step) * 10.0).find(|s| queue(100.0 + s, 110.0 + s) >= 25.0);
+        let (empty, settled) = (queue(100.0, 150.0), queue(350.0, 600.0));
+        let found = format!(
+            "in the 50 s behind the leave it uses {used_percent:.0} % of the link, with {empty:.0} packets waiting; half of the 50 wanted wait \
+             {:.0} s behind it, and {settled:.0} from 250 s on",
+            back_s.unwrap_or(f64::NAN)
+        );
+        (found, used_percent < 90.0 && empty < 10.0 && back_s > Some(50.0) && settled > 35.0)
     },
 };
