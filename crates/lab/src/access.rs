@@ -136,6 +136,9 @@ pub struct ModemResult {
     pub events: Vec<SteeringEvent>,
     /// How frames entered and left the limiter.
     pub ports: String,
+    /// Share of the time in which the limiter's loop, or that of the path's delay, was not called: the larger
+    /// of both.
+    pub stalled_share: f64,
     /// What is to be known of the limiter's run.
     pub warnings: Vec<String>,
 }
@@ -185,7 +188,7 @@ pub fn run(
     netns::clean_stale()?;
     let machines: Vec<u32> = config.homes.iter().map(|home| home.machines).collect();
     let wires = Wires::new(&machines, config.way, config.shared, config.fifo)?;
-    let delay = LoopThread::start(&wires.delay, delay(config))?;
+    let mut delay = LoopThread::start(&wires.delay, delay(config))?;
     let mut limiters = Vec::new();
     for ((namespace, home), class) in wires.limiters.iter().zip(0..).zip(classes(config)) {
         limiters.push(LoopThread::start(namespace, limiter(config, home, class))?);
@@ -193,18 +196,19 @@ pub fn run(
     let traffic = Traffic::start(&wires, config)?;
     let mut results = measure(config, &traffic, &mut limiters, watch);
     let connections = traffic.finish();
+    let delayed = delay.finish()?.host.stalled_share;
     for ((result, limiter), connections) in results.iter_mut().zip(&mut limiters).zip(connections) {
         let outcome = limiter.finish()?;
         collect(limiter, result);
         [result.link, _] = outcome.links;
         result.ports = outcome.mode.to_string();
+        result.stalled_share = outcome.host.stalled_share.max(delayed);
         result.warnings = outcome.warnings;
         for (told, counted) in result.connections.iter_mut().zip(connections) {
             // What was received is that of the measured part.
             *told = ConnectionResult { bytes: told.bytes, ..counted };
         }
     }
-    drop(delay);
     Ok(results)
 }
 

@@ -13,6 +13,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use weir_config::Document;
 #[cfg(feature = "live")]
 use weir_lab::SideBySide;
 use weir_report::{FileSet, read_regular};
@@ -113,6 +114,7 @@ impl Journal {
             false => Vec::new(),
         };
         let (entries, whole) = entries(&bytes).map_err(|e| damaged(&path, &e))?;
+        let entries = by_today(entries);
         if resume && !is_taken {
             host.say(&format!("{} has no runs of before: all are made", folder.display()));
         }
@@ -308,6 +310,22 @@ fn entries(bytes: &[u8]) -> Result<(BTreeMap<Name, Entry>, usize), rmp_serde::de
         entries.insert(name, Entry { made, body: from..whole });
     }
     Ok((entries, whole))
+}
+
+/// The runs by their scenarios as this program writes them: what a scenario of before does not tell has its
+/// default, and how a key is explained makes no other scenario. One that cannot be read any more stays as it
+/// is, and is none that could be planned.
+fn by_today(entries: BTreeMap<Name, Entry>) -> BTreeMap<Name, Entry> {
+    let mut read: BTreeMap<String, String> = BTreeMap::new();
+    let today = |text: &String| {
+        let scenario = Document::parse("the scenario of a run", text).and_then(|file| file.scenario());
+        scenario.map_or_else(|_| text.clone(), |scenario| scenario.to_toml())
+    };
+    let renamed = entries.into_iter().map(|(name, entry)| {
+        let scenario = read.entry(name.scenario).or_insert_with_key(today).clone();
+        (Name { scenario, ..name }, entry)
+    });
+    renamed.collect()
 }
 
 fn is_cut_off(e: &rmp_serde::decode::Error) -> bool {

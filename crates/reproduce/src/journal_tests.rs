@@ -2,7 +2,6 @@ use super::*;
 use crate::statistics::mean;
 use serde_json::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use weir_config::Document;
 use weir_report::table::Paint;
 
 /// Remembers what is said, and panics where something is to be run.
@@ -126,6 +125,23 @@ fn told(runs: &[Run<Case, Values>]) -> Vec<String> {
             format!("{:?} {} {:?} {:?} {:?}", r.case, r.seed, bits(&r.values), r.values.host, r.trace_hash)
         })
         .collect()
+}
+
+#[test]
+fn a_scenario_of_before_is_that_of_today_where_it_says_the_same() {
+    let name = Name::of(&plan("1Gbit/s")[0]);
+    let entry = || Entry { made: Quiet(Mutex::default()).made(), body: 0..0 };
+    let read = |scenario: String| {
+        let entries = by_today(BTreeMap::from([(Name { scenario, ..name.clone() }, entry())]));
+        entries.into_keys().next().unwrap()
+    };
+    // What a key is said to mean, and a key that has its default, were not written before.
+    let kept = |line: &&str| !line.starts_with('#') && !line.starts_with("accounting");
+    let older = name.scenario.lines().filter(kept).collect::<Vec<_>>().join("\n");
+    assert!(older.len() < name.scenario.len() / 2 && name.scenario.contains("accounting = \"line\""));
+    assert_eq!(read(older.clone()), name);
+    assert_ne!(read(older.replace("1Gbit/s", "2Gbit/s")), name);
+    assert_eq!(read("no longer a scenario".into()).scenario, "no longer a scenario");
 }
 
 #[cfg(feature = "live")]

@@ -223,8 +223,9 @@ pub struct SteeringLaw {
     setpoint: Duration,
     /// Depth of the dips below the set point, in seconds.
     depth: UtemaVariance,
-    /// In bit/s.
+    /// In bit/s: of the real queue, and with the memory that counts while the virtual one is in use.
     rate_avg: TdrmUtemaCpa,
+    virtual_avg: TdrmUtemaCpa,
     /// In bit/s, not rounded, so that small steps add up.
     virtual_rate: Option<f64>,
     link: Rate,
@@ -252,6 +253,7 @@ impl SteeringLaw {
             setpoint: policy.target_min_up.clamp(policy.target_min, policy.target_max),
             depth: UtemaVariance::new(policy.memory_depth),
             rate_avg: TdrmUtemaCpa::new(policy.memory_rate, policy.unbiased_rate),
+            virtual_avg: TdrmUtemaCpa::new(policy.virtual_memory, policy.unbiased_rate),
             virtual_rate: None,
             link: Rate::ZERO,
             signalled: false,
@@ -270,6 +272,7 @@ impl SteeringLaw {
         self.setpoint = self.setpoint.clamp(policy.target_min, policy.target_max);
         self.depth.set_memory(policy.memory_depth);
         self.rate_avg.set_memory(policy.memory_rate);
+        self.virtual_avg.set_memory(policy.virtual_memory);
         let (least, most) = (self.rate_target(self.link), self.link.as_bps_f64());
         self.virtual_rate = self.virtual_rate.filter(|_| policy.uses_virtual_queue());
         if let Some(rate) = &mut self.virtual_rate {
@@ -289,9 +292,16 @@ impl SteeringLaw {
         self.setpoint.clamp(self.policy.target_min, self.policy.target_max)
     }
 
-    /// The average arrival rate (rate_bd_avg); `None` before the first signal.
+    /// The average arrival rate (rate_bd_avg) with the memory that counts for the queue that is controlled;
+    /// `None` before the first signal.
     pub fn rate_avg(&self) -> Option<Rate> {
-        self.rate_avg.rate().map(Rate::from_bps_f64)
+        self.average().map(Rate::from_bps_f64)
+    }
+
+    /// The same in bit/s.
+    fn average(&self) -> Option<f64> {
+        let average = if self.virtual_rate.is_some() { &self.virtual_avg } else { &self.rate_avg };
+        average.rate()
     }
 
     /// The average depth of the dips below the set point; `None` before the first.
@@ -318,7 +328,7 @@ impl SteeringLaw {
         Assessment {
             time: seen.now,
             rate: Rate::from_bps_f64(rate),
-            rate_avg: Rate::from_bps_f64(self.rate_avg.rate().unwrap_or(rate)),
+            rate_avg: Rate::from_bps_f64(self.average().unwrap_or(rate)),
             rate_low: Rate::from_bps_f64(self.rate_low(seen.link)),
             rate_target: Rate::from_bps_f64(self.rate_target(seen.link)),
             link: seen.link,
@@ -372,11 +382,11 @@ impl SteeringLaw {
 
     /// Share of the difference by which an epoch moves the virtual rate.
     fn virtual_gain(&self, seen: &Epoch) -> f64 {
-        let Policy { virtual_gain, virtual_by_time, memory_rate, .. } = self.policy;
+        let Policy { virtual_gain, virtual_by_time, virtual_memory, .. } = self.policy;
         if !virtual_by_time {
             return virtual_gain;
         }
-        virtual_gain * (1.0 - libm::exp(-seen.length().as_secs_f64() / memory_rate.as_secs_f64()))
+        virtual_gain * (1.0 - libm::exp(-seen.length().as_secs_f64() / virtual_memory.as_secs_f64()))
     }
 
     /// Algorithm 4: up to the rate of the link, and then back to the real queue.
@@ -419,7 +429,8 @@ impl SteeringLaw {
     /// Algorithm 3: towards the virtual queue, and the adaptation of its rate.
     fn toward_virtual(&mut self, seen: &Epoch, rate: f64, why: &Assessment, observer: &mut dyn Observer) {
         let target = self.rate_target(why.link);
-        let rate_avg = self.rate_avg.rate().unwrap_or(rate);
+        // In the round that switches it is that of the real queue.
+        let rate_avg = self.average().unwrap_or(rate);
         if !self.policy.uses_virtual_queue() || rate_avg <= target {
             return;
         }
@@ -457,12 +468,12 @@ impl Law for SteeringLaw {
     }
 
     fn may_raise(&self, link: Rate) -> bool {
-        self.signalled && self.rate_avg.rate().is_some_and(|avg| avg < self.rate_low(link))
+        self.signalled && self.average().is_some_and(|avg| avg < self.rate_low(link))
     }
 
     fn raise(&mut self, seen: &Epoch, observer: &mut dyn Observer) -> bool {
         self.follow_link(seen.link);
-        let (Some(rate), Some(avg)) = (seen.rate(), self.rate_avg.rate()) else { return false };
+        let (Some(rate), Some(avg)) = (seen.rate(), self.average()) else { return false };
         let low = self.rate_low(seen.link);
         // The short-term rate alone would trigger too early, the average alone once too often.
         if !self.signalled || !seen.ran_empty || rate >= low || avg >= low {
@@ -485,7 +496,9 @@ impl Law for SteeringLaw {
         // A second signal at the same instant belongs to the same event and tells nothing new.
         let Some(rate) = seen.rate() else { return };
         self.note_answer(seen);
-        let _ = self.rate_avg.sample(seen.length(), rate);
+        for average in [&mut self.rate_avg, &mut self.virtual_avg] {
+            let _ = average.sample(seen.length(), rate);
+        }
         let depth = self.dip(seen);
         self.stayed_above = depth.is_none();
         let state = if self.stayed_above { TableState::Above } else { TableState::Fluctuating };
@@ -513,6 +526,7 @@ impl Law for SteeringLaw {
         if self.link != Rate::ZERO {
             let factor = link.as_bps_f64() / self.link.as_bps_f64();
             self.rate_avg.scale(factor);
+            self.virtual_avg.scale(factor);
             let (least, most) = (self.rate_target(link), link.as_bps_f64());
             self.virtual_rate = self.virtual_rate.map(|rate| (rate * factor).clamp(least, most));
         }
@@ -534,7 +548,7 @@ impl Law for SteeringLaw {
     }
 
     fn gauges(&self, plot: &mut dyn FnMut(&'static str, f64)) {
-        if let Some(rate) = self.rate_avg.rate() {
+        if let Some(rate) = self.average() {
             plot("rate_avg_mbps", rate / 1e6);
         }
         if let Some(depth) = self.depth.mean() {

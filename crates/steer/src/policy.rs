@@ -61,6 +61,10 @@ weir_aqm::params! {
         /// Whether a step of that rate counts by the time since the last signal, by as much of the gain as
         /// the average rate forgets in it, so that signals in quick succession move it no further than one.
         virtual_by_time: bool = false, false => true;
+        /// Memory of the average arrival rate while the virtual queue is in use, in place of memory_rate.
+        /// A few large flows need ten seconds and more to grow back from a loss; at their signals an average
+        /// that remembers less is that of their peaks.
+        virtual_memory: Duration = Duration::from_secs(4), Duration::from_millis(1) => Duration::from_secs(3600);
         /// Whether the real queue is looked at again while its delay lies above target_max, though the
         /// virtual queue is in use. It matters only if the link is slower than its rate says.
         virtual_guard: bool = true, false => true;

@@ -31,7 +31,7 @@ impl Pair {
         }
         if verdicts.0 != Verdict::Forward {
             let avg = s.law().rate_avg().unwrap().as_bps_f64();
-            assert!((avg - r.rate_bd_avg.unwrap()).abs() < 1.0, "average rate at {:?}", m.now);
+            assert!((avg - r.rate_bd_avg().unwrap()).abs() < 1.0, "average rate at {:?}", m.now);
             assert!(s.law().depth_variance() >= 0.0);
         }
     }
@@ -87,24 +87,29 @@ fn policies() -> impl Strategy<Value = Policy> {
         prop_oneof![Just((0.99, 1.0)), Just((0.9, 1.0)), Just((0.94, 0.95)), Just((0.5, 0.8))],
         (1u32..6, 0.0..3.0, 0.05..2.5),
         (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
-        (1u64..10, 1u64..40),
+        (1u64..10, 1u64..10, 1u64..40),
     )
-        .prop_map(|((low, aim), (samples_min, margin, virtual_gain), flags, (memory, max))| Policy {
-            utilization_low: Share(low),
-            utilization_target: Share(aim),
-            target_max: Duration::from_millis(max),
-            samples_min,
-            margin,
-            virtual_gain,
-            cap_step: flags.0,
-            unbiased_variance: flags.1,
-            unbiased_rate: flags.2,
-            count_discarded: flags.3,
-            virtual_by_time: flags.4,
-            memory_depth: Duration::from_millis(500 * memory),
-            memory_rate: Duration::from_millis(300 * memory),
-            ..Policy::default()
-        })
+        .prop_map(
+            |((low, aim), (samples_min, margin, virtual_gain), flags, (memory, virtual_memory, max))| {
+                Policy {
+                    utilization_low: Share(low),
+                    utilization_target: Share(aim),
+                    target_max: Duration::from_millis(max),
+                    samples_min,
+                    margin,
+                    virtual_gain,
+                    cap_step: flags.0,
+                    unbiased_variance: flags.1,
+                    unbiased_rate: flags.2,
+                    count_discarded: flags.3,
+                    virtual_by_time: flags.4,
+                    memory_depth: Duration::from_millis(500 * memory),
+                    memory_rate: Duration::from_millis(300 * memory),
+                    virtual_memory: Duration::from_millis(400 * virtual_memory),
+                    ..Policy::default()
+                }
+            },
+        )
 }
 
 proptest! {

@@ -48,7 +48,8 @@ pub struct Reference {
     bytes_bd: f64,
     t0: f64,
     rates: Vec<(f64, f64)>,
-    pub rate_bd_avg: Option<f64>,
+    /// With the memories of the real and of the virtual queue.
+    averages: Option<[f64; 2]>,
     thresh_up: bool,
     discarded: bool,
     pub vq_active: bool,
@@ -77,7 +78,7 @@ impl Reference {
             bytes_bd: 0.0,
             t0: 0.0,
             rates: Vec::new(),
-            rate_bd_avg: None,
+            averages: None,
             thresh_up: false,
             discarded: false,
             vq_active: false,
@@ -171,9 +172,13 @@ impl Reference {
         (mean, if freedom < 1e-9 { 0.0 } else { spread / freedom })
     }
 
-    fn smooth_cpa(&mut self, rate_bd: f64, dt: f64) -> f64 {
-        let memory = self.policy.memory_rate.as_nanos() as f64;
-        self.rates.push((dt, rate_bd));
+    /// The average rate (rate_bd_avg) by which the queue that is controlled goes.
+    pub fn rate_bd_avg(&self) -> Option<f64> {
+        self.averages.map(|of| of[usize::from(self.vq_active)])
+    }
+
+    fn smooth_cpa(&self, memory: weir_units::Duration) -> f64 {
+        let memory = memory.as_nanos() as f64;
         // The newest sample was measured last: walk back, with the weight of what came later.
         let (mut age, mut sum, mut weight) = (0.0, 0.0, 0.0);
         for (n, (dt, rate)) in self.rates.iter().enumerate().rev() {
@@ -189,7 +194,7 @@ impl Reference {
 
     /// By how much of the difference the virtual rate moves at the end of an epoch.
     fn gain(&self, m: &Moment) -> f64 {
-        let epoch = (ns(m.now) - self.t0) / self.policy.memory_rate.as_nanos() as f64;
+        let epoch = (ns(m.now) - self.t0) / self.policy.virtual_memory.as_nanos() as f64;
         self.policy.virtual_gain * if self.policy.virtual_by_time { 1.0 - (-epoch).exp() } else { 1.0 }
     }
 
@@ -198,7 +203,7 @@ impl Reference {
         let rate_max = m.queue.rate.as_bps_f64();
         let (low, target) = (policy.utilization_low.0 * rate_max, policy.utilization_target.0 * rate_max);
         let (min, quantum) = (policy.target_min.as_nanos() as f64, policy.step_min.as_nanos() as f64);
-        let avg = self.rate_bd_avg.unwrap();
+        let avg = self.rate_bd_avg().unwrap();
         // Algorithm 1.
         if !self.vq_active && self.trq_min < self.thresh_curr {
             self.depths.push((ns(m.now), self.thresh_curr - self.trq_min));
@@ -238,7 +243,7 @@ impl Reference {
         let policy = self.policy.clone();
         let rate_max = m.queue.rate.as_bps_f64();
         let (low, target) = (policy.utilization_low.0 * rate_max, policy.utilization_target.0 * rate_max);
-        let avg = self.rate_bd_avg.unwrap_or(rate_bd);
+        let avg = self.rate_bd_avg().unwrap_or(rate_bd);
         let raises = self.thresh_up && rate_bd < low && avg < low;
         self.thresh_up = false;
         if !raises {
@@ -294,7 +299,9 @@ impl Aqm for Reference {
                 self.bytes_bd -= p.len.get() as f64;
             }
             let rate_bd = self.bytes_bd * 8e9 / dt;
-            self.rate_bd_avg = Some(self.smooth_cpa(rate_bd, dt));
+            self.rates.push((dt, rate_bd));
+            let memories = [self.policy.memory_rate, self.policy.virtual_memory];
+            self.averages = Some(memories.map(|memory| self.smooth_cpa(memory)));
             self.at_discard(rate_bd, m);
             self.t0 = ns(m.now);
             self.bytes_bd = 0.0;

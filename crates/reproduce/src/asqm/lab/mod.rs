@@ -112,6 +112,8 @@ struct Point {
     overhead: Option<f64>,
     returned: Option<f64>,
     state: Option<String>,
+    /// Share of the time that the machine took away from the packet loops.
+    stalled_share: f64,
     modems: Vec<weir_measure::result::LinkSummary>,
     #[serde(skip)]
     seen: Seen,
@@ -133,6 +135,9 @@ impl Measurement for Point {
     type Detail = Seen;
     fn detail(&mut self) -> &mut Seen {
         &mut self.seen
+    }
+    fn stalled_share(&self) -> Option<f64> {
+        Some(self.stalled_share)
     }
 }
 
@@ -173,6 +178,7 @@ impl Point {
                 .then(|| ratio(wires().map(|w| w.sent_bytes).sum(), wires().map(|w| w.data_bytes).sum())),
             returned: is_sensed.then(|| ratio(sensing().map(|s| s.returned).sum(), sent)),
             state: sensing().next().map(|s| s.state.clone()),
+            stalled_share: statistics::most(modems.iter().map(|m| m.stalled_share)),
             modems: modems.into_iter().map(|m| m.link).collect(),
             seen: Seen { pings_ms, bins_mbps, bandwidths, deviations },
         }
