@@ -385,6 +385,13 @@ impl Case {
         }
         aqm
     }
+
+    /// How often it is run: where the arguments do not say it, as often as in the paper.
+    pub fn times(&self, arguments: &Arguments) -> u32 {
+        // In network namespaces what is beside the figures takes hours as it is.
+        let is_repeated = matches!(self.study, Study::OffPeak | Study::Peak) || arguments.arm == Arm::Sim;
+        arguments.seeds.unwrap_or(if is_repeated && !arguments.quick { 5 } else { 1 })
+    }
 }
 
 /// The node of a machine of a home; the first is the home's own.
@@ -396,11 +403,8 @@ fn machine(home: &str, number: u32) -> String {
 pub fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
     let mut plan = Vec::new();
     for case in cases(arguments) {
-        // In network namespaces what is beside the figures takes hours as it is.
-        let is_repeated = matches!(case.study, Study::OffPeak | Study::Peak) || arguments.arm == Arm::Sim;
-        let usual = if is_repeated && !arguments.quick { 5 } else { 1 };
         let scenario = case.scenario(arguments.quick)?;
-        plan.extend(Planned::repeated(&NestedCase { case }, &scenario, arguments.seeds.unwrap_or(usual)));
+        plan.extend(Planned::repeated(&NestedCase { case }, &scenario, case.times(arguments)));
     }
     Ok(plan)
 }

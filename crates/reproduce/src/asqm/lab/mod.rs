@@ -287,9 +287,10 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
 /// Every run, one after the other of each repetition, with the length that it has here.
 fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
     let (cases, overrides) = (cases(arguments), Overrides::of(arguments.quick));
+    let times = |case: &Case| u64::from(case.times(arguments));
     let mut plan = Vec::new();
-    for seed in 0..u64::from(arguments.seeds.unwrap_or(1)) {
-        for case in &cases {
+    for seed in 0..cases.iter().map(times).max().unwrap_or(0) {
+        for case in cases.iter().filter(|case| seed < times(case)) {
             let scenario = lasting(case.scenario(false)?, (overrides.length_s, overrides.warmup_s));
             plan.push(Planned { case: NestedCase { case: *case }, seed, scenario });
         }
@@ -317,7 +318,20 @@ fn run(config: &AccessConfig, host: &dyn Host, turns: &SideBySide) -> Result<Vec
 mod tests {
     use super::*;
     use crate::asqm::cases::tests::arguments;
+    use crate::choice::Arm;
     use weir_lab::access::Home;
+
+    #[test]
+    fn figures_are_run_five_times_and_what_is_beside_them_once() {
+        let lab = |quick| Arguments { arm: Arm::Lab, ..arguments("all", quick) };
+        let all = plan(&lab(false)).unwrap();
+        let is_shown =
+            |planned: &&Planned<NestedCase<Case>>| matches!(planned.case.study, Study::OffPeak | Study::Peak);
+        let shown = all.iter().filter(is_shown).count();
+        assert_eq!((shown, all.len() - shown), (36 * 5, 77));
+        assert!(plan(&lab(true)).unwrap().iter().all(|planned| planned.seed == 0));
+        assert_eq!(plan(&Arguments { seeds: Some(2), ..lab(false) }).unwrap().len(), 2 * (36 + 77));
+    }
 
     #[test]
     fn the_lab_runs_the_scenarios_of_the_paper() {
