@@ -5,7 +5,7 @@ use crate::host::{Error, Host};
 use crate::runs::{Planned, run_all};
 use crate::statistics::mean;
 use weir_config::Document;
-use weir_measure::result::{LinkSummary, Recording};
+use weir_measure::result::{LinkSample, LinkSummary, Recording};
 use weir_sim::batch;
 
 /// An experiment that shows why claims are missed, if it comes out as expected.
@@ -90,6 +90,16 @@ impl Points {
     pub fn mean(&self, values: &[&str], of: Quantity) -> f64 {
         mean(self.runs(values).map(of))
     }
+}
+
+/// The samples of the managed link.
+pub fn samples(run: &Recording) -> &[LinkSample] {
+    run.link_samples.first().map_or(&[], Vec::as_slice)
+}
+
+/// Those from one time to another, in seconds.
+pub fn between(run: &Recording, from_s: f64, to_s: f64) -> impl Iterator<Item = &LinkSample> + Clone {
+    samples(run).iter().filter(move |sample| sample.t_s > from_s && sample.t_s <= to_s)
 }
 
 fn link(run: &Recording) -> Option<&LinkSummary> {

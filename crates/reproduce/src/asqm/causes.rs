@@ -1,6 +1,6 @@
 //! Experiments that show why claims are missed, all with one home of the paper's testbed.
 
-use crate::experiment::{Experiment, Points, delay_p95_ms, payload_mbps, utilization};
+use crate::experiment::{Experiment, Points, between, delay_p95_ms, payload_mbps, utilization};
 use crate::statistics::{least, mean, most, quantile, sorted};
 use weir_measure::result::Recording;
 
@@ -187,8 +187,7 @@ pub static FIFO: Experiment = Experiment {
         // Round trips over a path of 100 ms, that 5 and 95 % of the time they do not exceed.
         let of = |name: &str| {
             let ends = |run: &Recording| {
-                let samples = run.link_samples.first().into_iter().flatten();
-                let measured = samples.filter(|sample| sample.t_s > run.summary.warmup_s);
+                let measured = between(run, run.summary.warmup_s, f64::INFINITY);
                 let delays = sorted(measured.map(|sample| 100.0 + sample.delay_mean_ms));
                 [0.05, 0.95].map(|share| quantile(&delays, share))
             };

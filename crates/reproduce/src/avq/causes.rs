@@ -1,22 +1,19 @@
 //! Experiments that show why claims are missed.
 
 use super::claims::alike;
-use crate::experiment::{Experiment, Points, delay_mean_ms, fairness, lost, utilization};
+use super::measured::PACKETS_PER_S;
+use crate::experiment::{Experiment, Points, between, delay_mean_ms, fairness, lost, utilization};
 use crate::statistics::{deviation, least, mean, most};
-use weir_measure::result::{LinkSample, Recording};
-
-/// Packets per second that the link of every experiment carries.
-const PACKETS_PER_S: f64 = 1250.0;
-
-/// Samples of the link, from one time to another in seconds.
-fn between(run: &Recording, from_s: f64, to_s: f64) -> impl Iterator<Item = &LinkSample> + Clone {
-    let samples = run.link_samples.first().into_iter().flatten();
-    samples.filter(move |sample| sample.t_s > from_s && sample.t_s <= to_s)
-}
+use weir_measure::result::Recording;
 
 /// Packets that wait, at the samples of that time.
 fn waiting(run: &Recording, from_s: f64, to_s: f64) -> impl Iterator<Item = f64> + Clone {
     between(run, from_s, to_s).map(|sample| sample.backlog_bytes as f64 / 1000.0)
+}
+
+/// How many wait then on average, in all runs.
+fn queue_between(points: &Points, names: &[&str], from_s: f64, to_s: f64) -> f64 {
+    mean(points.runs(names).flat_map(|run| waiting(run, from_s, to_s)))
 }
 
 /// Packets that are lost in that time, in the mean of the runs.
@@ -25,10 +22,10 @@ fn lost_between(points: &Points, name: &str, from_s: f64, to_s: f64) -> f64 {
     mean(points.runs(&[name]).map(|run| lost(run) as f64))
 }
 
-/// How much of the link is used in that time, in percent.
-fn used_between(run: &Recording, from_s: f64, to_s: f64) -> f64 {
-    let rate_bps = mean(between(run, from_s, to_s).map(|sample| sample.delivered_bps));
-    rate_bps / (PACKETS_PER_S * 8000.0) * 100.0
+/// How much of the link is used in that time, in percent and in the mean of the runs.
+fn used_between(points: &Points, names: &[&str], from_s: f64, to_s: f64) -> f64 {
+    let rate_bps = |run| mean(between(run, from_s, to_s).map(|sample| sample.delivered_bps));
+    mean(points.runs(names).map(rate_bps)) / (PACKETS_PER_S * 8000.0) * 100.0
 }
 
 /// AVQ whose virtual capacity has followed its flows loses hardly anything.
@@ -210,8 +207,7 @@ pub static BIAS: Experiment = Experiment {
 pub static SETTLES: Experiment = Experiment {
     file: scenario_file!("cause_rem_settles.toml"),
     judge: |points: &Points| {
-        let queue =
-            |from_s: f64, to_s: f64| mean(points.runs(&[]).flat_map(|run| waiting(run, from_s, to_s)));
+        let queue = |from_s: f64, to_s: f64| queue_between(points, &[], from_s, to_s);
         let (first, last, settled) = (queue(150.0, 200.0), queue(200.0, 250.0), queue(350.0, 1150.0));
         let found = format!(
             "behind the return of 105 flows its queue is {first:.0} packets for 50 s, {last:.0} for the next 50, and from 200 s on \
@@ -228,7 +224,7 @@ pub static BEGIN: Experiment = Experiment {
     judge: |points: &Points| {
         let of = |begin: &str| {
             [(0.0, 20.0), (20.0, 200.0), (0.0, 200.0)]
-                .map(|(from_s, to_s)| mean(points.runs(&[begin]).map(|run| used_between(run, from_s, to_s))))
+                .map(|(from_s, to_s)| used_between(points, &[begin], from_s, to_s))
         };
         let [half, high] = ["50 %", "95 %"].map(of);
         let found = format!(
@@ -245,9 +241,7 @@ pub static WINDOWS: Experiment = Experiment {
     file: scenario_file!("cause_avq_windows.toml"),
     judge: |points: &Points| {
         const LOADS: [(f64, f64); 3] = [(COUNTED_S, 100.0), (100.0, 200.0), (200.0, SIXTY_S)];
-        let used = |name: &str| {
-            LOADS.map(|(from_s, to_s)| mean(points.runs(&[name]).map(|run| used_between(run, from_s, to_s))))
-        };
+        let used = |name: &str| LOADS.map(|(from_s, to_s)| used_between(points, &[name], from_s, to_s));
         let names = ["two packets", "two packets, room for 100", "one packet"];
         let [two, roomy, one] = names.map(used);
         let [few, few_roomy] = [names[0], names[1]].map(|name| lost_between(points, name, COUNTED_S, 100.0));
@@ -265,9 +259,8 @@ pub static WINDOWS: Experiment = Experiment {
 pub static LEAVES: Experiment = Experiment {
     file: scenario_file!("cause_rem_leaves.toml"),
     judge: |points: &Points| {
-        let queue =
-            |from_s: f64, to_s: f64| mean(points.runs(&[]).flat_map(|run| waiting(run, from_s, to_s)));
-        let used_percent = mean(points.runs(&[]).map(|run| used_between(run, 100.0, 150.0)));
+        let queue = |from_s: f64, to_s: f64| queue_between(points, &[], from_s, to_s);
+        let used_percent = used_between(points, &[], 100.0, 150.0);
         // In steps of 10 s: when half of the 50 packets wait that are wanted.
         let back_s = (0..50).map(|step| f64::from(step) * 10.0).find(|s| queue(100.0 + s, 110.0 + s) >= 25.0);
         let (empty, settled) = (queue(100.0, 150.0), queue(350.0, 600.0));

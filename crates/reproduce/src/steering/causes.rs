@@ -1,10 +1,8 @@
 //! Experiments that show why claims are missed.
 
 use super::claims::EMPTY_MS;
-use super::over_time::{
-    COME_S, PERIOD_S, Transition, VirtualQueue, between, samples, transition, virtual_queue,
-};
-use crate::experiment::{Experiment, Points, delay_p95_ms, utilization};
+use super::over_time::{COME_S, PERIOD_S, Transition, VirtualQueue, transition, virtual_queue};
+use crate::experiment::{Experiment, Points, between, delay_p95_ms, samples, utilization};
 use crate::statistics::{extremes, least, mean, most};
 use weir_measure::result::Recording;
 
@@ -57,10 +55,8 @@ pub static FLIPS: Experiment = Experiment {
     judge: |points: &Points| {
         // The 34 flows leave for the first time at 200 s.
         let reached = |flips: &str, seconds: f64| {
-            let here = |run: &Recording| {
-                let since = samples(run).iter().filter(|s| s.t_s > 200.0 && s.t_s <= 200.0 + seconds);
-                most(since.map(|sample| sample.setpoint_ms))
-            };
+            let here =
+                |run: &Recording| most(between(run, 200.0, 200.0 + seconds).map(|sample| sample.setpoint_ms));
             points.runs(&[flips]).map(here).collect::<Vec<_>>()
         };
         let [short, long] = [("20 s", 20.0), ("40 s", 40.0)].map(|(flips, seconds)| reached(flips, seconds));

@@ -2,7 +2,7 @@
 
 use super::cases::{Measured, Part, Values};
 use super::claims::STEERED;
-use super::over_time::{between, samples};
+use crate::experiment::{between, samples};
 use crate::figure::{Figure, axis, point, printed, series};
 use crate::statistics::mean;
 use weir_measure::result::{LinkSample, Recording};

@@ -1,6 +1,7 @@
 //! What a run over time shows: the set point before, between and after the changes of traffic, and the
 //! virtual queue.
 
+use crate::experiment::{between, samples};
 use crate::statistics::{mean, most};
 use weir_measure::result::{LinkSample, Recording};
 
@@ -10,16 +11,6 @@ pub const COME_S: f64 = 180.0;
 pub const LEAVE_S: f64 = 260.0;
 /// Period of figure 7b; flows are there in its first half.
 pub const PERIOD_S: f64 = 40.0;
-
-/// The samples of the managed link.
-pub fn samples(recording: &Recording) -> &[LinkSample] {
-    recording.link_samples.first().map_or(&[], Vec::as_slice)
-}
-
-/// Samples from one time to another.
-pub fn between(recording: &Recording, from: f64, to: f64) -> impl Iterator<Item = &LinkSample> {
-    samples(recording).iter().filter(move |s| s.t_s > from && s.t_s <= to)
-}
 
 /// What figure 7a says of the set point.
 #[derive(Clone, Copy, Debug, PartialEq)]
