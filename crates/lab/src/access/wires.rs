@@ -26,6 +26,7 @@ use crate::netns::{
 };
 use crate::offload;
 use crate::owner::Owner;
+use std::time::Duration;
 use weir_units::Rate;
 
 /// Most modems.
@@ -40,6 +41,9 @@ const GATEWAY: &str = "10.21.0.1";
 const FIFOS: &str = "fifos";
 /// Largest frame without its check sequence.
 const FRAME: u32 = 1514;
+/// How late the machine may be until the shared link loses what it could have delivered meanwhile. A link that
+/// delivers exactly what the limiters send could never drain what waits for that.
+const LATE: Duration = Duration::from_millis(10);
 
 /// The address of a machine of a home. Each home has a network of its own.
 pub fn home_address(modem: u32, machine: u32) -> String {
@@ -201,7 +205,8 @@ impl Wires {
     fn share(&self, way: Way, shared: Rate, fifo: u32) -> Result<()> {
         let modems = self.homes.len() as u64;
         let (whole, part) = (shared.as_bps(), shared.as_bps() / modems);
-        let limits = format!("burst {0} cburst {0} quantum {FRAME}", 2 * FRAME);
+        let burst = (whole * LATE.as_millis() as u64 / 8_000).max(2 * u64::from(FRAME));
+        let limits = format!("burst {burst} cburst {burst} quantum {FRAME}");
         let mut lines = vec![
             format!("qdisc add dev {FIFOS} root handle 1: htb default 99"),
             format!(
