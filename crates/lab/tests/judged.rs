@@ -90,6 +90,20 @@ fn wide_bounds_are_judged_in_spite_of_more() {
 }
 
 #[test]
+fn what_decides_too_little_has_not_passed_and_hides_nothing_that_was_missed() {
+    let of = |rate: f64| {
+        decide(&Budget::new(REPEATS), || {
+            let mut attempt = Attempt::default();
+            attempt.within("rate", rate, 19.8..=20.2);
+            attempt.undecided("7 of 19 claims");
+            attempt
+        })
+    };
+    assert_eq!(of(20.0), Outcome::Undecided("undecided: 7 of 19 claims".into()));
+    assert!(matches!(of(19.0), Outcome::Missed(_)));
+}
+
+#[test]
 fn time_of_others_is_told_from_our_own() {
     let of = |processes: &[(u32, u32, u64, u64, u64)]| -> HashMap<u32, Process> {
         let entry = |&(pid, parent, started, used, reaped)| (pid, Process { parent, started, used, reaped });

@@ -80,14 +80,15 @@ pub fn decide(left: &Budget, mut attempt: impl FnMut() -> Attempt) -> Outcome {
     let (mut disturbed, mut most) = (Vec::new(), 0.0);
     for number in 1..=ATTEMPTS {
         let start = Instant::now();
-        let Attempt { taken, tolerated, text, missed, .. } = attempt();
+        let Attempt { taken, tolerated, text, missed, undecided, .. } = attempt();
         let text = format!("{:.1} % of the time taken away:{text}", 100.0 * taken);
         if taken <= tolerated {
             super::say(format!("judged, {text}"));
             // What was missed comes first, as whoever prints the failure may cut a long one.
-            return match missed.as_str() {
-                "" => Outcome::Held,
-                missed => Outcome::Missed(format!("missed:{missed} of all, {text}")),
+            return match (missed.as_str(), undecided) {
+                ("", None) => Outcome::Held,
+                ("", Some(why)) => Outcome::Undecided(format!("undecided: {why}")),
+                (missed, _) => Outcome::Missed(format!("missed:{missed} of all, {text}")),
             };
         }
         super::say(format!("undecided, {text}"));
@@ -113,11 +114,13 @@ pub struct Attempt {
     text: String,
     /// Those lines of it that say what was missed.
     missed: String,
+    undecided: Option<String>,
 }
 
 impl Default for Attempt {
     fn default() -> Attempt {
-        Attempt { watch: None, taken: 0.0, tolerated: MOST_TAKEN, text: String::new(), missed: String::new() }
+        let (text, missed) = (String::new(), String::new());
+        Attempt { watch: None, taken: 0.0, tolerated: MOST_TAKEN, text, missed, undecided: None }
     }
 }
 
@@ -149,6 +152,12 @@ impl Attempt {
     /// and [`stalled`](Attempt::stalled).
     pub fn taken(&self) -> f64 {
         self.taken
+    }
+
+    /// What was measured decides too little, although the machine was there: the test has not passed where
+    /// nothing is missed.
+    pub fn undecided(&mut self, why: impl Display) {
+        self.undecided = Some(why.to_string());
     }
 
     /// A rate or a delay, and between what it has to be.
