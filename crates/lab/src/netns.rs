@@ -528,7 +528,7 @@ pub(crate) fn set_sysctl_if_present(key: &str, value: &str) -> Result<()> {
 }
 
 /// Checks in the current namespace by using it: this also loads its module where the kernel can.
-fn require_congestion(name: &str) -> Result<()> {
+pub(crate) fn require_congestion(name: &str) -> Result<()> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
         .map_err(|e| Error::system("open a TCP socket", e))?;
     socket.set_tcp_congestion(name.as_bytes()).map_err(|e| match e.raw_os_error() {
@@ -749,6 +749,12 @@ mod tests {
         assert_eq!(transmit_drops_in(text, "a"), Some(42));
         assert_eq!(transmit_drops_in(text, "b"), None);
         assert_eq!(transmit_drops_in("a: 1 2 3", "a"), None);
+    }
+
+    #[test]
+    fn a_congestion_control_that_the_kernel_lacks_is_told_with_those_that_it_has() {
+        let told = require_congestion("none").unwrap_err().to_string();
+        assert!(told.contains("`none` is not in this kernel, which has: "), "{told}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ pub mod transfer;
 use super::wires::{SERVER, Wires, home_address};
 use super::{AccessConfig, Call, Connection, ConnectionResult, Home, Way};
 use crate::error::{Error, Result};
-use crate::netns::{enter_netns, in_netns};
+use crate::netns::{enter_netns, in_netns, require_congestion};
 use counts::{Count, Counts};
 use socket2::SockRef;
 use std::collections::BTreeSet;
@@ -141,7 +141,7 @@ impl Traffic {
     /// Transfers, one after the other.
     fn send(&mut self, namespace: &str, to: &str, slot: u32, connection: &Connection) -> Result<()> {
         let (namespace, to, connection) = (namespace.to_string(), to.to_string(), connection.clone());
-        in_netns(&namespace, || transfer::require_congestion(&connection.congestion))??;
+        in_netns(&namespace, || require_congestion(&connection.congestion))??;
         self.thread("weir-transfer", move |stop, counts| {
             let Some(count) = counts.of(slot) else { return };
             if enter_netns(&namespace).is_err() {

@@ -41,8 +41,8 @@ const GATEWAY: &str = "10.21.0.1";
 const FIFOS: &str = "fifos";
 /// Largest frame without its check sequence.
 const FRAME: u32 = 1514;
-/// How late the machine may be until the shared link loses what it could have delivered meanwhile. A link that
-/// delivers exactly what the limiters send could never drain what waits for that.
+/// How late the machine may be until the shared link loses what it could have delivered meanwhile. A link
+/// that delivers exactly what the limiters send could never drain what waits for that.
 const LATE: Duration = Duration::from_millis(10);
 
 /// The address of a machine of a home. Each home has a network of its own.

@@ -3,7 +3,7 @@
 use super::LoadBy;
 use crate::access::transfer;
 use crate::error::{Error, Result};
-use crate::netns::{Testbed, address, enter_netns, in_netns};
+use crate::netns::{Testbed, address, enter_netns, in_netns, require_congestion};
 use crate::quic::{QuicClient, QuicServer};
 use crate::side::Side;
 use crate::tcpinfo::snapshot;
@@ -123,7 +123,7 @@ impl Load {
             }
         })?;
         let namespace = testbed.sender().to_string();
-        in_netns(&namespace, || transfer::require_congestion(CONGESTION))??;
+        in_netns(&namespace, || require_congestion(CONGESTION))??;
         self.thread("weir-server", move |shared| {
             if enter_netns(&namespace).is_ok() {
                 repeat(shared, size, || give(phone, size, shared));

@@ -1,8 +1,6 @@
 //! One transfer over TCP: who sends it and who takes it. It begins with the number of its connection.
 
 use super::{Count, Counts, NAP, TCP_PORT};
-use crate::error::{Error, Result};
-use crate::netns::available_congestion;
 use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -56,15 +54,6 @@ fn with_congestion(domain: Domain, congestion: &str) -> io::Result<Socket> {
     let socket = Socket::new(domain, Type::STREAM, None)?;
     socket.set_tcp_congestion(congestion.as_bytes())?;
     Ok(socket)
-}
-
-/// Checks that the current namespace has a congestion control, before connections are tried again and again.
-pub fn require_congestion(name: &str) -> Result<()> {
-    let failed = |e: io::Error| match e.raw_os_error() {
-        Some(libc::ENOENT) => Error::Congestion { name: name.into(), available: available_congestion() },
-        _ => Error::system(format!("use congestion control `{name}`"), e),
-    };
-    with_congestion(Domain::IPV4, name).map(drop).map_err(failed)
 }
 
 /// Sends so many bytes, or without end; a transfer is over when the receiver has all of it and closes.
@@ -153,7 +142,5 @@ mod tests {
                 Err(e) => assert!(name != "reno" && e.kind() == ErrorKind::PermissionDenied, "{name}: {e}"),
             }
         }
-        let told = require_congestion("none").unwrap_err().to_string();
-        assert!(told.contains("`none` is not in this kernel, which has: "), "{told}");
     }
 }
