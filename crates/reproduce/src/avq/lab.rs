@@ -3,7 +3,7 @@
 
 use super::experiments::{Case, Experiment, plan as simulated};
 use super::measured::{Run, Values};
-use super::observer::{Deliveries, Observation, Sample};
+use super::observer::{Deliveries, Observation, PACKET_BYTES, Sample};
 use super::results::publish;
 use super::spans::{Span, edges, spans};
 use super::{Arguments, TIMERS};
@@ -14,8 +14,7 @@ use weir_config::{EcnUse, EndHost, FlowGroup, Scenario};
 use weir_measure::result::{FlowSample, LinkSample, Recording};
 use weir_units::Duration;
 
-/// Packets of the link have so many bytes, and TCP's payload with timestamps so many of them.
-const PACKET_BYTES: f64 = 1000.0;
+/// TCP's payload in a packet, with timestamps.
 const PAYLOAD_BYTES: f64 = 948.0;
 /// Long flows that windows of two packets, the kernel's smallest, leave room for: 60 of them have 120 packets
 /// on the way, where the path has 106 and the queue is to be 50 long. With more, marks change nothing.

@@ -10,7 +10,7 @@ use weir_sim::{Body, LinkQueue};
 use weir_units::Duration;
 
 /// Size of the packets.
-const PACKET_BYTES: f64 = 1000.0;
+pub const PACKET_BYTES: f64 = 1000.0;
 
 /// One period of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
