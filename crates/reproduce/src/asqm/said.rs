@@ -51,7 +51,8 @@ pub const TABLE: &[Said] = &[
         "",
         "within 50-75, 100-125 and 200-225 ms",
         "25 ms beyond the link's round trip, at 95 % (the paper: the range)",
-        "",
+        "only with real TCP: off-peak the access link delivers what the limiters send and no more, so that what the machine keeps from it \
+         for more than 10 ms waits until the end of a run, which runs differ by",
     ),
     row(
         "B6",
