@@ -37,7 +37,7 @@ fn figure_5(attempt: &mut Attempt) {
     if was_there && (!missed.is_empty() || too_many(&open, &result)) {
         let why = format!("missed {missed:?}, undecided {open:?}");
         skipping::say(format!("a second run of each point, as of the first: {why}"));
-        result = reproduce(&["--runs", RUNS_AGAIN, "--resume"]);
+        result = reproduce(&["--seeds", RUNS_AGAIN, "--resume"]);
     }
     stalls(&result).for_each(|share| attempt.stalled(share));
     let open = claims(&result, is_undecided);

@@ -293,8 +293,7 @@ fn command(value: &Value, runs: &Runs) -> String {
     let mut command = command_at(value, runs.only_rate());
     // What is judged may be repeated as often as one likes.
     if let Some(runs) = runs.of_each_case.filter(|_| value["totals"].is_object()) {
-        let option = if value["paper"] == "steering" && arm(value) == "lab" { "runs" } else { "seeds" };
-        command += &format!(" --{option} {runs}");
+        command += &format!(" --seeds {runs}");
     }
     if value["witness"].is_object() {
         command += " --witness ns2";
@@ -696,7 +695,7 @@ mod tests {
         assert_eq!(told(&repeated), "weir reproduce avq --experiment all --seeds 3 --witness ns2");
         repeated["paper"] = json!("steering");
         repeated["arm"] = json!("lab");
-        assert!(told(&repeated).contains(" --arm lab --runs 3"), "{}", told(&repeated));
+        assert!(told(&repeated).contains(" --arm lab --seeds 3"), "{}", told(&repeated));
         // Without its runs it gives the same page, also when it is kept again.
         let kept = folder.join("kept");
         let kept_page = |from: &Path| {

@@ -90,13 +90,9 @@ struct Steering {
     rate: Option<String>,
     #[command(flatten)]
     resume: Resume,
-    #[cfg(feature = "live")]
-    /// How often each point is run in the lab, otherwise once; the figure shows the mean and the range.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
-    runs: Option<u32>,
-    /// How often each point is run in the simulator, with other random numbers each time; otherwise 3, or 1
-    /// in the short form. The paper has 10.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// How often each point is run, with other random numbers each time; otherwise 3, or 1 in the short form.
+    /// Figures show the mean and the range. The paper has 10.
+    #[arg(long, visible_alias = "runs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
     /// With `--figure 5 --arm sim`: what steering adds to other algorithms, instead of the paper's claims.
     /// Names from `weir list`, `fq_codel` and `dualpi2`, between commas, or `all` for every one with a set
@@ -115,10 +111,6 @@ impl From<Steering> for steering::Arguments {
             arm: s.arm.value,
             quick: s.quick,
             rate: s.rate,
-            #[cfg(feature = "live")]
-            runs: s.runs,
-            #[cfg(not(feature = "live"))]
-            runs: None,
             seeds: s.seeds,
             aqm: s.aqm,
             resume: s.resume.resume,
@@ -131,8 +123,8 @@ const STEERING_EXAMPLES: &str = "Examples:
   weir reproduce steering --figure 5 --arm sim --quick
   weir reproduce steering --figure all --arm sim --rate 1Gbit/s --seeds 10
   weir reproduce steering --figure 5 --arm sim --aqm pie,codel   what steering adds to other algorithms
-  sudo weir reproduce steering --figure 5 --arm lab --runs 3     with real TCP
-  sudo weir reproduce steering --figure 5 --arm lab --runs 3 --resume   and on where that was ended";
+  sudo weir reproduce steering --figure 5 --arm lab              with real TCP
+  sudo weir reproduce steering --figure 5 --arm lab --resume     and on where that was ended";
 
 /// The AVQ paper (Kunniyur and Srikant, 2001).
 ///
@@ -200,7 +192,7 @@ struct Asqm {
     machines: u32,
     /// How often each run is made, with other random numbers each time; otherwise 5, and 1 in the short form
     /// and for the sweeps.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, visible_alias = "runs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
     #[command(flatten)]
     jobs: Jobs,
@@ -224,9 +216,9 @@ struct Vaqm {
     /// A short form: one run of 30 s each, in network namespaces of 24 s.
     #[arg(long)]
     quick: bool,
-    /// How often each run is made, with other random numbers each time; otherwise 10, and 1 in the short
-    /// form and in network namespaces.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// How often each run is made, with other random numbers each time; otherwise 10, in network
+    /// namespaces 5, and 1 in the short form.
+    #[arg(long, visible_alias = "runs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
     #[command(flatten)]
     jobs: Jobs,

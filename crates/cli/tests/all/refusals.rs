@@ -170,14 +170,12 @@ fn what_only_the_simulator_can_do_is_wrong_input_for_the_lab() {
     }
 }
 
-#[cfg(feature = "live")]
 #[test]
-fn options_of_the_other_arm_are_refused() {
-    let told = refused("reproduce steering --figure 5 --arm sim --runs 3", 2);
-    assert!(told.contains("--runs is for --arm lab: choose that, or use --seeds"), "{told}");
-    assert!(
-        refused("reproduce steering --figure 5 --arm lab --seeds 3", 2).contains("use --runs in the lab")
-    );
+fn options_that_change_nothing_there_are_refused() {
+    let told = refused("reproduce vaqm --arm sim --jobs 2", 2);
+    assert!(told.contains("--jobs: the simulator takes all processors"), "{told}");
+    let told = refused("reproduce steering --figure bbr --arm sim --resume", 2);
+    assert!(told.contains("without --rate, --seeds, --quick and --resume"), "{told}");
 }
 
 #[test]

@@ -19,8 +19,9 @@ const NOTE: &str = "100 Mbit/s, 50 ms, a buffer of 200 ms unless it says otherwi
 
 /// Runs the scenario and puts its points into a table.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    if arguments.arm != Arm::Sim || arguments.rate.is_some() || arguments.seeds.is_some() || arguments.quick {
-        let remedy = "choose --arm sim, without --rate, --seeds and --quick";
+    let Arguments { rate, seeds, quick, resume, .. } = arguments;
+    if arguments.arm != Arm::Sim || rate.is_some() || seeds.is_some() || *quick || *resume {
+        let remedy = "choose --arm sim, without --rate, --seeds, --quick and --resume";
         return Err(Error::input(format!(
             "figure {NAME} is a scenario of the simulator as it stands: {remedy}"
         )));

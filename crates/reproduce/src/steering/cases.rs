@@ -286,7 +286,7 @@ pub fn document(
     Ok(document)
 }
 
-/// How often each point is run in the simulator.
+/// How often each point is run.
 pub fn seeds(arguments: &Arguments) -> u32 {
     arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 3 })
 }

@@ -1,6 +1,6 @@
 //! The arm with real TCP in network namespaces: the scenarios and the claims of the simulator, at 1 Gbit/s.
 
-use super::cases::{Case, Changes, File, Measured, Part, Run, Values, document, part_at};
+use super::cases::{Case, Changes, File, Measured, Part, Run, Values, document, part_at, seeds};
 use super::claims::Margins;
 use super::sim::{judged, rows};
 use super::{Arguments, draw, folder, paper, said};
@@ -141,7 +141,7 @@ fn plan(arguments: &Arguments) -> Result<Vec<Planned<Case>>, Error> {
     };
     let points: Vec<(Case, Scenario)> = points.into_iter().map(name).collect();
     let all = |seed| points.iter().map(move |(case, scenario)| (case.clone(), seed, scenario.clone()));
-    let plan = (0..u64::from(arguments.runs.unwrap_or(1))).flat_map(all);
+    let plan = (0..u64::from(seeds(arguments))).flat_map(all);
     Ok(plan.map(|(case, seed, scenario)| Planned { case, seed, scenario }).collect())
 }
 
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_lab_has_every_figure_of_the_paper_with_the_simulators_scenarios() {
-        let planned = plan(&Arguments { runs: Some(3), ..arguments("all", false) }).unwrap();
+        let planned = plan(&arguments("all", false)).unwrap();
         let count = |part| planned.iter().filter(|p| p.case.figure == part).count();
         assert_eq!([Part::Five, Part::Six, Part::EightA].map(count), [5 * 8 * 3, 5 * 3 * 3, 8 * 3]);
         assert_eq!([Part::SevenA, Part::SevenB, Part::EightB].map(count), [2 * 3, 2 * 3, 3]);

@@ -32,9 +32,7 @@ pub struct Arguments {
     pub quick: bool,
     /// Rate of the link, instead of the scenario's.
     pub rate: Option<String>,
-    /// How often each point is run in the lab.
-    pub runs: Option<u32>,
-    /// How often each point is run in the simulator, with other random numbers each time.
+    /// How often each point is run, in the simulator with other random numbers each time.
     pub seeds: Option<u32>,
     /// Algorithms to which steering is added, instead of the paper's claims.
     pub aqm: Vec<String>,
@@ -80,7 +78,6 @@ pub static ARMS: [Choice<Arm>; 2] = [
 ///
 /// If the arguments do not fit together, or a run or its files could not be made.
 pub fn reproduce(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    check_arm(arguments)?;
     let done = match arguments.arm {
         _ if !arguments.aqm.is_empty() => each::main(arguments, host),
         _ if arguments.figure.name == bbr::NAME => bbr::main(arguments, host),
@@ -92,21 +89,6 @@ pub fn reproduce(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error
         _ => Err(crate::no_live_links()),
     };
     done.map_err(|failure| blame(failure, arguments.rate.as_deref()))
-}
-
-/// Refuses options of the other arm: whoever gave one believes that it does something.
-fn check_arm(arguments: &Arguments) -> Result<(), Error> {
-    let refused = |option: &str, arm: &str, here: &str| {
-        Err(Error::Input(format!("{option} is for --arm {arm}: choose that, or {here}")))
-    };
-    match arguments.arm {
-        Arm::Lab if arguments.seeds.is_some() => refused("--seeds", "sim", "use --runs in the lab"),
-        _ if arguments.resume && arguments.figure.name == bbr::NAME => {
-            Err(Error::input("--resume: the runs of BBR take a minute and are not kept: leave it out"))
-        }
-        Arm::Sim if arguments.runs.is_some() => refused("--runs", "lab", "use --seeds in the simulator"),
-        _ => Ok(()),
-    }
 }
 
 /// Scenarios get the rate as a key; whoever gave `--rate` wrote no key and is told of the option.
@@ -152,25 +134,8 @@ mod tests {
     /// Arguments for the simulator.
     pub fn arguments(figure: &str, quick: bool) -> Arguments {
         let (figure, out) = (by_name(&FIGURES, figure).expect("a figure"), PathBuf::from("out"));
-        let (rate, runs, seeds, aqm, resume) = (None, None, None, Vec::new(), false);
-        Arguments { figure, arm: Arm::Sim, quick, rate, runs, seeds, aqm, resume, out }
-    }
-
-    #[test]
-    fn options_of_the_other_arm_are_refused() {
-        let of = |arguments: Arguments| match check_arm(&arguments) {
-            Err(Error::Input(text)) => text,
-            other => panic!("{other:?}"),
-        };
-        let plain = || arguments("5", true);
-        let seeds = Arguments { arm: Arm::Lab, seeds: Some(2), ..plain() };
-        assert_eq!(of(seeds), "--seeds is for --arm sim: choose that, or use --runs in the lab");
-        assert!(of(Arguments { runs: Some(2), ..plain() }).starts_with("--runs is for --arm lab"));
-        assert!(check_arm(&Arguments { seeds: Some(2), resume: true, ..plain() }).is_ok());
-        assert!(
-            of(Arguments { resume: true, ..arguments("bbr", false) })
-                .starts_with("--resume: the runs of BBR")
-        );
+        let (rate, seeds, aqm, resume) = (None, None, Vec::new(), false);
+        Arguments { figure, arm: Arm::Sim, quick, rate, seeds, aqm, resume, out }
     }
 
     #[test]

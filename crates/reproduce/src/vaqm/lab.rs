@@ -119,7 +119,8 @@ fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> 
     let mut plan = Vec::new();
     for case in all() {
         let scenario = lasting(case.scenario(false)?, if arguments.quick { QUICK_S } else { LENGTH_S });
-        plan.extend(Planned::repeated(&NestedCase { case }, &scenario, arguments.seeds.unwrap_or(1)));
+        let seeds = arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 5 });
+        plan.extend(Planned::repeated(&NestedCase { case }, &scenario, seeds));
     }
     Ok(plan)
 }
