@@ -26,8 +26,7 @@ use crate::netns::{
 };
 use crate::offload;
 use crate::owner::Owner;
-use std::time::Duration;
-use weir_units::Rate;
+use weir_units::{Duration, Rate};
 
 /// Most modems.
 pub const MODEMS_MAX: u32 = 8;
@@ -205,7 +204,7 @@ impl Wires {
     fn share(&self, way: Way, shared: Rate, fifo: u32) -> Result<()> {
         let modems = self.homes.len() as u64;
         let (whole, part) = (shared.as_bps(), shared.as_bps() / modems);
-        let burst = (whole * LATE.as_millis() as u64 / 8_000).max(2 * u64::from(FRAME));
+        let burst = shared.bytes_in(LATE).get().max(2 * u64::from(FRAME));
         let limits = format!("burst {burst} cburst {burst} quantum {FRAME}");
         let mut lines = vec![
             format!("qdisc add dev {FIFOS} root handle 1: htb default 99"),

@@ -45,15 +45,10 @@ fn read(stream: &mut TcpStream, into: &mut [u8], stop: &AtomicBool) -> Option<us
 /// may not make one its default that the kernel does not allow to everybody
 /// (`tcp_allowed_congestion_control`), as CUBIC where BBR is the kernel's default.
 pub fn connect(to: SocketAddr, congestion: &str) -> io::Result<TcpStream> {
-    let socket = with_congestion(Domain::for_address(to), congestion)?;
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+    socket.set_tcp_congestion(congestion.as_bytes())?;
     socket.connect_timeout(&to.into(), PATIENCE)?;
     Ok(socket.into())
-}
-
-fn with_congestion(domain: Domain, congestion: &str) -> io::Result<Socket> {
-    let socket = Socket::new(domain, Type::STREAM, None)?;
-    socket.set_tcp_congestion(congestion.as_bytes())?;
-    Ok(socket)
 }
 
 /// Sends so many bytes, or without end; a transfer is over when the receiver has all of it and closes.
