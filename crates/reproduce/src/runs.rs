@@ -29,6 +29,12 @@ impl<C: Clone> Planned<C> {
     }
 }
 
+/// How often each run is made: as often as is asked, otherwise once in the short form, and so often in the
+/// long one.
+pub fn times(asked: Option<u32>, quick: bool, long: u32) -> u32 {
+    asked.unwrap_or(if quick { 1 } else { long })
+}
+
 /// A scenario of this length and with this beginning that is not measured, in seconds: with real TCP they are
 /// not those of the simulator.
 #[cfg(feature = "live")]

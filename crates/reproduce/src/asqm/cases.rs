@@ -2,7 +2,7 @@
 
 use super::{Arguments, Arm};
 use crate::host::Error;
-use crate::runs::{NestedCase, Planned};
+use crate::runs::{NestedCase, Planned, times};
 use serde::Serialize;
 use weir_aqm::{Share, Value};
 use weir_config::{AqmConfig, Document, FlowGroup, Rtt, Scenario};
@@ -390,7 +390,7 @@ impl Case {
     pub fn times(&self, arguments: &Arguments) -> u32 {
         // In network namespaces what is beside the figures takes hours as it is.
         let is_repeated = matches!(self.study, Study::OffPeak | Study::Peak) || arguments.arm == Arm::Sim;
-        arguments.seeds.unwrap_or(if is_repeated && !arguments.quick { 5 } else { 1 })
+        times(arguments.seeds, arguments.quick, if is_repeated { 5 } else { 1 })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Arguments;
 use crate::choice::Arm;
 use crate::host::Error;
-use crate::runs::Planned;
+use crate::runs::{Planned, times};
 use serde::Serialize;
 use weir_aqm::Value;
 use weir_config::{Document, Scenario};
@@ -66,7 +66,7 @@ impl Experiment {
 
 /// Every run that the arguments ask for, checked before the first one starts.
 pub fn plan(arguments: &Arguments) -> Result<Vec<Planned<Case>>, Error> {
-    let seeds = arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 3 });
+    let seeds = times(arguments.seeds, arguments.quick, 3);
     let mut plan = Vec::new();
     for &experiment in arguments.experiment.value {
         for (name, text) in FILES[experiment as usize] {

@@ -288,7 +288,7 @@ pub fn document(
 
 /// How often each point is run.
 pub fn seeds(arguments: &Arguments) -> u32 {
-    arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 3 })
+    runs::times(arguments.seeds, arguments.quick, 3)
 }
 
 /// Every run of the figures that the arguments ask for, checked before the first one starts.

@@ -3,7 +3,7 @@
 
 use super::Arguments;
 use crate::host::Error;
-use crate::runs::{NestedCase, Planned};
+use crate::runs::{NestedCase, Planned, times};
 use serde::Serialize;
 use weir_aqm::Value;
 use weir_config::{AqmConfig, Document, Protocol, QueueConfig, Scenario, Trace, TraceFile, Upstream};
@@ -173,7 +173,7 @@ fn inner() -> AqmConfig {
 
 /// Every run that the arguments ask for, checked before the first one starts.
 pub fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
-    let seeds = arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 10 });
+    let seeds = times(arguments.seeds, arguments.quick, 10);
     let mut plan = Vec::new();
     for case in all() {
         let scenario = case.scenario(arguments.quick)?;

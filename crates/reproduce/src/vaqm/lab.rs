@@ -6,7 +6,7 @@ use super::measured::{Run, Values};
 use super::results::{folder, publish};
 use crate::host::{Error, Host, Report, at_a_time, waits};
 use crate::journal::Journal;
-use crate::runs::{NestedCase, Planned, lasting};
+use crate::runs::{NestedCase, Planned, lasting, times};
 use crate::statistics::{mean, sorted};
 use std::time::Duration;
 use weir_config::{RunConfig, Upstream};
@@ -116,10 +116,10 @@ pub fn repeat(
 
 /// Every run, with the length that it has here.
 fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
+    let seeds = times(arguments.seeds, arguments.quick, 5);
     let mut plan = Vec::new();
     for case in all() {
         let scenario = lasting(case.scenario(false)?, if arguments.quick { QUICK_S } else { LENGTH_S });
-        let seeds = arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 5 });
         plan.extend(Planned::repeated(&NestedCase { case }, &scenario, seeds));
     }
     Ok(plan)

@@ -4,7 +4,7 @@
 use super::Arguments;
 use super::cases::{Case, FORMS, Form, IMAGE, PAGE, SIGNALS, Signal, Transport};
 use crate::host::{Error, Host};
-use crate::runs::{Planned, run_all};
+use crate::runs::{Planned, run_all, times};
 use crate::statistics::mean;
 use serde::Serialize;
 use weir_measure::study::Kind;
@@ -64,7 +64,7 @@ type Run = Planned<(Signal, Form)>;
 
 /// The runs: each signal and each form.
 fn plan(arguments: &Arguments) -> Result<Vec<Run>, Error> {
-    let seeds = arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 5 });
+    let seeds = times(arguments.seeds, arguments.quick, 5);
     // The short form is for whether it works.
     let signals = if arguments.quick { &SIGNALS[..1] } else { &SIGNALS[..] };
     let mut plan = Vec::new();
