@@ -488,7 +488,8 @@ fn kept_queues_stay_as_they_are() {
     assert_eq!(journals(folder.path()), 0);
 }
 
-const AIM: &str = "[policy]\nutilization_low = \"90%\"\nutilization_target = \"95%\"\nvirtual_gain = 1.0\n";
+const AIM: &str =
+    "[policy]\nutilization_low = \"90%\"\nutilization_target = \"95%\"\nvirtual_memory = \"1s\"\n";
 
 #[test]
 fn the_rate_of_the_shaper_is_moved_for_a_utilization_below_all_and_put_back_to_the_bit() {

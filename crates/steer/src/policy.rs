@@ -56,15 +56,16 @@ weir_aqm::params! {
         /// Set point of the virtual queue (thresh_vq of AQM Steering, Algorithm 3).
         virtual_target: Duration = Duration::from_micros(200), Duration::from_micros(1) => Duration::from_secs(10);
         /// Share of the difference between aimed and measured rate by which the rate of the virtual queue
-        /// moves (alpha of AQM Steering, Algorithms 3 and 4, where it is 2).
-        virtual_gain: f64 = 0.1, 0.01 => 10.0;
-        /// Whether a step of that rate counts by the time since the last signal, by as much of the gain as
-        /// the average rate forgets in it, so that signals in quick succession move it no further than one.
-        virtual_by_time: bool = false, false => true;
+        /// moves (alpha of AQM Steering, Algorithms 3 and 4, where it is 2): by time as much of it as the
+        /// average rate forgets between two signals, else all of it at each signal, which wants 0.1.
+        virtual_gain: f64 = 1.0, 0.01 => 10.0;
+        /// Whether a step of that rate counts by the time since the last signal, so that signals in quick
+        /// succession move it no further than one. The paper has no time in it.
+        virtual_by_time: bool = true, false => true;
         /// Memory of the average arrival rate while the virtual queue is in use, in place of memory_rate.
         /// A few large flows need ten seconds and more to grow back from a loss; at their signals an average
         /// that remembers less is that of their peaks.
-        virtual_memory: Duration = Duration::from_secs(4), Duration::from_millis(1) => Duration::from_secs(3600);
+        virtual_memory: Duration = Duration::from_secs(20), Duration::from_millis(1) => Duration::from_secs(3600);
         /// Whether the real queue is looked at again while its delay lies above target_max, though the
         /// virtual queue is in use. It matters only if the link is slower than its rate says.
         virtual_guard: bool = true, false => true;

@@ -75,7 +75,7 @@ impl Busy {
             "qdisc add dev d0 parent 1:1 handle 10: bfifo limit 100000",
         ];
         let words =
-            ["--utilization-low", "90%", "--utilization-target", "95%", "--set", "policy.virtual_gain=1"];
+            ["--utilization-low", "90%", "--utilization-target", "95%", "--set", "policy.virtual_memory=1s"];
         (Busy::with(name, &queues), words)
     }
 

@@ -18,7 +18,8 @@ const SEVEN_TENTHS: &str = "7 ms: seven tenths of the 10 ms to which figure 7a c
 /// Of figure 8a with few flows.
 const OVERSHOOTS: &str = "often overshooting into the real queue below six flows";
 const OVERSHOOTS_BASIS: &str = "order of the 95 % delays, with each number of flows below six, and above what counts as effectively empty";
-const GAIN: &str = "the virtual rate moves with a gain of 0.1 here, as with the 2 that the paper has for the set point few flows leave the policy";
+const GAIN: &str = "a step of the virtual rate counts by the time since the last signal here, as with a gain of 2 at each, which the paper has for the set point, few \
+    flows leave the policy";
 
 /// In the order of the paper; the first row that fits counts.
 pub const TABLE: &[Said] = &[
@@ -253,10 +254,8 @@ pub const TABLE: &[Said] = &[
         "",
         "some providers avoid utilizations above 50 % for protection",
         "the policy of 49 to 50 %",
-        "steps of the virtual rate are too large for few flows, and weigh the same however close they follow one another; half the gain keeps the policy, \
-         weighing by time keeps it with more to spare",
-    )
-    .shown_by(&causes::CLUSTERS),
+        "",
+    ),
     row("A19", "short", "the goal of phantom queues: \"bandwidth headroom\"", "1 ms: 1 % of the buffer", ""),
     row(
         "A19",

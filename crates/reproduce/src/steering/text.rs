@@ -28,13 +28,7 @@ const EXPERIMENTS: [Experiment; 5] = [
     (
         HALF,
         WITH_POLICY,
-        &[
-            ("link.rate", "1Gbit/s"),
-            ("policy.utilization_low", "49%"),
-            ("policy.utilization_target", "50%"),
-            ("run.duration", "120s"),
-            ("run.warmup", "60s"),
-        ],
+        &[("link.rate", "1Gbit/s"), ("policy.utilization_low", "49%"), ("policy.utilization_target", "50%")],
         &[9],
     ),
     (HULL, OF_HULL, &[], &[9]),
