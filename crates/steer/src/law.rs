@@ -617,11 +617,13 @@ mod tests {
         }
     }
 
+    /// With steps of the virtual rate as the paper prints them.
     fn under_utilizing() -> Policy {
         Policy {
             utilization_low: Share(0.94),
             utilization_target: Share(0.95),
             virtual_gain: 2.0,
+            virtual_by_time: false,
             ..Policy::default()
         }
     }
@@ -817,6 +819,25 @@ mod tests {
             assert_eq!(law.setpoint(), ms(0.2));
             assert_eq!(law.depth.count(), 0);
         }
+    }
+
+    #[test]
+    fn a_step_by_time_counts_as_much_as_the_average_forgets() {
+        let by_time = Policy { virtual_gain: 1.0, virtual_by_time: true, ..under_utilizing() };
+        let fallen_by = |epochs: u32| {
+            let mut law = SteeringLaw { virtual_rate: Some(gbps(10.0)), link: LINK, ..law_at(&by_time, 0.2) };
+            for n in 1..=epochs {
+                let now = ORIGIN + Duration::from_millis(u64::from(1000 / epochs * n));
+                let start = now - Duration::from_millis(u64::from(1000 / epochs));
+                let arrived = Bytes::new(9_800_000_000 / 8 / u64::from(epochs));
+                law.signalled(&Epoch { start, now, arrived, ..epoch(1.0, Some(0.0), gbps(9.8)) }, &mut ());
+            }
+            10_000.0 - law.virtual_rate().unwrap().as_bps_f64() / 1e6
+        };
+        // (9.8 - 9.5) Gbit/s * (1 - exp(-1/20)): one second of a memory of 20.
+        assert!((fallen_by(1) - 14.63).abs() < 0.01, "{}", fallen_by(1));
+        // Ten signals in that second move it as far, but for what exponentials are curved.
+        assert!((fallen_by(10) - 14.96).abs() < 0.01, "{}", fallen_by(10));
     }
 
     #[test]

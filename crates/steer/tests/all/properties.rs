@@ -23,8 +23,14 @@ fn gsp() -> Gsp {
     Gsp::new(&gsp::Params { interval: Duration::from_millis(20), ..gsp::Params::default() }, Time::ZERO)
 }
 
+/// A policy whose virtual queue settles within a few seconds.
 fn under_utilizing() -> Policy {
-    Policy { utilization_low: Share(0.94), utilization_target: Share(0.95), ..Policy::default() }
+    Policy {
+        utilization_low: Share(0.94),
+        utilization_target: Share(0.95),
+        virtual_memory: Duration::from_secs(2),
+        ..Policy::default()
+    }
 }
 
 /// A steered GSP whose invariants are checked at each step.
@@ -363,7 +369,7 @@ fn the_policy_can_be_changed_in_operation() {
         (fifo.served - served) as f64 / rate.bytes_in(Duration::from_secs(20)).get() as f64
     };
     let before = used(&mut fifo);
-    let lower = Policy { utilization_low: Share(0.79), utilization_target: Share(0.8), ..Policy::default() };
+    let lower = Policy { utilization_low: Share(0.79), utilization_target: Share(0.8), ..under_utilizing() };
     fifo.aqm.set_policy(&lower).unwrap();
     let after = used(&mut fifo);
     assert!((0.92..0.97).contains(&before) && (0.77..0.82).contains(&after), "{before} {after}");
