@@ -238,6 +238,9 @@ pub struct SteeringLaw {
     unanswered: f64,
 }
 
+/// How many times `virtual_memory` the average rate remembers at most where signals are rare. A longer one
+/// would settle later than flows come and go.
+const LONGEST_MEMORY: u64 = 10;
 /// Memory of whether signals are answered, in seconds: two hundred round-trip times of 50 ms, and one of
 /// BBR's cycles of probing for the round trip.
 const ANSWER_MEMORY_S: f64 = 10.0;
@@ -272,7 +275,6 @@ impl SteeringLaw {
         self.setpoint = self.setpoint.clamp(policy.target_min, policy.target_max);
         self.depth.set_memory(policy.memory_depth);
         self.rate_avg.set_memory(policy.memory_rate);
-        self.virtual_avg.set_memory(policy.virtual_memory);
         let (least, most) = (self.rate_target(self.link), self.link.as_bps_f64());
         self.virtual_rate = self.virtual_rate.filter(|_| policy.uses_virtual_queue());
         if let Some(rate) = &mut self.virtual_rate {
@@ -380,13 +382,21 @@ impl SteeringLaw {
         self.move_setpoint(Rule::Raise, raised.min(policy.target_max), why, observer);
     }
 
+    /// Memory of the average rate over an epoch, while the virtual queue is in use.
+    fn virtual_memory(&self, seen: &Epoch) -> Duration {
+        let Policy { virtual_memory, virtual_signals, .. } = self.policy;
+        let longest = virtual_memory.saturating_mul(LONGEST_MEMORY);
+        seen.length().saturating_mul(u64::from(virtual_signals)).clamp(virtual_memory, longest)
+    }
+
     /// Share of the difference by which an epoch moves the virtual rate.
     fn virtual_gain(&self, seen: &Epoch) -> f64 {
-        let Policy { virtual_gain, virtual_by_time, virtual_memory, .. } = self.policy;
+        let Policy { virtual_gain, virtual_by_time, .. } = self.policy;
         if !virtual_by_time {
             return virtual_gain;
         }
-        virtual_gain * (1.0 - libm::exp(-seen.length().as_secs_f64() / virtual_memory.as_secs_f64()))
+        let memory = self.virtual_memory(seen);
+        virtual_gain * (1.0 - libm::exp(-seen.length().as_secs_f64() / memory.as_secs_f64()))
     }
 
     /// Algorithm 4: up to the rate of the link, and then back to the real queue.
@@ -496,9 +506,9 @@ impl Law for SteeringLaw {
         // A second signal at the same instant belongs to the same event and tells nothing new.
         let Some(rate) = seen.rate() else { return };
         self.note_answer(seen);
-        for average in [&mut self.rate_avg, &mut self.virtual_avg] {
-            let _ = average.sample(seen.length(), rate);
-        }
+        let _ = self.rate_avg.sample(seen.length(), rate);
+        let memory = self.virtual_memory(seen);
+        let _ = self.virtual_avg.sample_over(seen.length(), rate, memory);
         let depth = self.dip(seen);
         self.stayed_above = depth.is_none();
         let state = if self.stayed_above { TableState::Above } else { TableState::Fluctuating };
@@ -823,9 +833,10 @@ mod tests {
 
     #[test]
     fn a_step_by_time_counts_as_much_as_the_average_forgets() {
-        let by_time = Policy { virtual_gain: 1.0, virtual_by_time: true, ..under_utilizing() };
-        let fallen_by = |epochs: u32| {
-            let mut law = SteeringLaw { virtual_rate: Some(gbps(10.0)), link: LINK, ..law_at(&by_time, 0.2) };
+        let fallen_by = |epochs: u32, virtual_signals: u32| {
+            let policy =
+                Policy { virtual_gain: 1.0, virtual_by_time: true, virtual_signals, ..under_utilizing() };
+            let mut law = SteeringLaw { policy, ..virtual_law(gbps(10.0)) };
             for n in 1..=epochs {
                 let now = ORIGIN + Duration::from_millis(u64::from(1000 / epochs * n));
                 let start = now - Duration::from_millis(u64::from(1000 / epochs));
@@ -834,10 +845,15 @@ mod tests {
             }
             10_000.0 - law.virtual_rate().unwrap().as_bps_f64() / 1e6
         };
-        // (9.8 - 9.5) Gbit/s * (1 - exp(-1/20)): one second of a memory of 20.
-        assert!((fallen_by(1) - 14.63).abs() < 0.01, "{}", fallen_by(1));
+        let near = |got: f64, want: f64| assert!((got - want).abs() < 0.01, "{got} for {want}");
+        // (9.8 - 9.5) Gbit/s * (1 - exp(-1/4)): one second of a memory of 4.
+        near(fallen_by(1, 0), 66.36);
         // Ten signals in that second move it as far, but for what exponentials are curved.
-        assert!((fallen_by(10) - 14.96).abs() < 0.01, "{}", fallen_by(10));
+        near(fallen_by(10, 0), 74.07);
+        // (9.8 - 9.5) Gbit/s * (1 - exp(-1/5)): one of five signals that are remembered.
+        near(fallen_by(1, 5), 54.38);
+        // And of a thousand, for which the longest memory of 40 s is too short.
+        near(fallen_by(1, 1000), 7.41);
     }
 
     #[test]

@@ -63,9 +63,11 @@ weir_aqm::params! {
         /// succession move it no further than one. The paper has no time in it.
         virtual_by_time: bool = true, false => true;
         /// Memory of the average arrival rate while the virtual queue is in use, in place of memory_rate.
-        /// A few large flows need ten seconds and more to grow back from a loss; at their signals an average
-        /// that remembers less is that of their peaks.
-        virtual_memory: Duration = Duration::from_secs(20), Duration::from_millis(1) => Duration::from_secs(3600);
+        virtual_memory: Duration = Duration::from_secs(4), Duration::from_millis(1) => Duration::from_secs(3600);
+        /// So many signals that average remembers at least, for up to ten times virtual_memory. A few large
+        /// flows need ten seconds and more to grow back from a loss, and signal seldom; an average that
+        /// remembers less is that of their peaks.
+        virtual_signals: u32 = 5, 0 => 1000;
         /// Whether the real queue is looked at again while its delay lies above target_max, though the
         /// virtual queue is in use. It matters only if the link is slower than its rate says.
         virtual_guard: bool = true, false => true;

@@ -204,6 +204,25 @@ impl TdrmUtemaCpa {
         self.rate()
     }
 
+    /// The same where each gap has a memory of its own, so that weights are times, and not shares of one
+    /// memory. Not to be mixed with `sample`.
+    ///
+    /// ```text
+    /// w = exp(-gap / M);  S = w*S + M * (1 - w)*rate;  T = w*T + M * (1 - w);  R = S / T    first: S = M*rate, T = M
+    /// ```
+    pub fn sample_over(&mut self, gap: Duration, rate: f64, memory: Duration) -> Option<f64> {
+        if gap == Duration::ZERO {
+            return self.rate();
+        }
+        let memory_s = memory.as_secs_f64();
+        let w = decay(gap, memory_s);
+        let is_first = self.weight == 0.0 && !self.unbiased;
+        let time = if is_first { memory_s } else { memory_s * (1.0 - w) };
+        self.sum = w * self.sum + time * rate;
+        self.weight = w * self.weight + time;
+        self.rate()
+    }
+
     /// The average; `None` before the first sample.
     pub fn rate(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.sum / self.weight)

@@ -87,10 +87,15 @@ fn policies() -> impl Strategy<Value = Policy> {
         prop_oneof![Just((0.99, 1.0)), Just((0.9, 1.0)), Just((0.94, 0.95)), Just((0.5, 0.8))],
         (1u32..6, 0.0..3.0, 0.05..2.5),
         (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
-        (1u64..10, 1u64..10, 1u64..40),
+        (1u64..10, 1u64..10, 0u32..8, 1u64..40),
     )
         .prop_map(
-            |((low, aim), (samples_min, margin, virtual_gain), flags, (memory, virtual_memory, max))| {
+            |(
+                (low, aim),
+                (samples_min, margin, virtual_gain),
+                flags,
+                (memory, virtual_memory, virtual_signals, max),
+            )| {
                 Policy {
                     utilization_low: Share(low),
                     utilization_target: Share(aim),
@@ -105,7 +110,8 @@ fn policies() -> impl Strategy<Value = Policy> {
                     virtual_by_time: flags.4,
                     memory_depth: Duration::from_millis(500 * memory),
                     memory_rate: Duration::from_millis(300 * memory),
-                    virtual_memory: Duration::from_millis(400 * virtual_memory),
+                    virtual_memory: Duration::from_millis(100 * virtual_memory),
+                    virtual_signals,
                     ..Policy::default()
                 }
             },

@@ -177,25 +177,32 @@ impl Reference {
         self.averages.map(|of| of[usize::from(self.vq_active)])
     }
 
-    fn smooth_cpa(&self, memory: weir_units::Duration) -> f64 {
-        let memory = memory.as_nanos() as f64;
+    /// The average rate, given the memory that an epoch of a length has.
+    fn smooth_cpa(&self, memory: impl Fn(f64) -> f64) -> f64 {
         // The newest sample was measured last: walk back, with the weight of what came later.
-        let (mut age, mut sum, mut weight) = (0.0, 0.0, 0.0);
+        let (mut age, mut sum, mut weight) = (0.0_f64, 0.0, 0.0);
         for (n, (dt, rate)) in self.rates.iter().enumerate().rev() {
             let first = n == 0 && !self.policy.unbiased_rate;
-            let share = if first { 1.0 } else { 1.0 - (-dt / memory).exp() };
-            let w = (-age / memory).exp() * share;
+            let share = if first { 1.0 } else { 1.0 - (-dt / memory(*dt)).exp() };
+            let w = (-age).exp() * share * memory(*dt);
             sum += w * rate;
             weight += w;
-            age += dt;
+            age += dt / memory(*dt);
         }
         sum / weight
     }
 
+    /// Memory of an epoch of a length, while the virtual queue is in use.
+    fn virtual_memory(&self, dt: f64) -> f64 {
+        let least = self.policy.virtual_memory.as_nanos() as f64;
+        (f64::from(self.policy.virtual_signals) * dt).max(least).min(10.0 * least)
+    }
+
     /// By how much of the difference the virtual rate moves at the end of an epoch.
     fn gain(&self, m: &Moment) -> f64 {
-        let epoch = (ns(m.now) - self.t0) / self.policy.virtual_memory.as_nanos() as f64;
-        self.policy.virtual_gain * if self.policy.virtual_by_time { 1.0 - (-epoch).exp() } else { 1.0 }
+        let dt = ns(m.now) - self.t0;
+        let share = 1.0 - (-dt / self.virtual_memory(dt)).exp();
+        self.policy.virtual_gain * if self.policy.virtual_by_time { share } else { 1.0 }
     }
 
     fn at_discard(&mut self, rate_bd: f64, m: &Moment) {
@@ -300,8 +307,9 @@ impl Aqm for Reference {
             }
             let rate_bd = self.bytes_bd * 8e9 / dt;
             self.rates.push((dt, rate_bd));
-            let memories = [self.policy.memory_rate, self.policy.virtual_memory];
-            self.averages = Some(memories.map(|memory| self.smooth_cpa(memory)));
+            let of_real = self.policy.memory_rate.as_nanos() as f64;
+            self.averages =
+                Some([self.smooth_cpa(|_| of_real), self.smooth_cpa(|dt| self.virtual_memory(dt))]);
             self.at_discard(rate_bd, m);
             self.t0 = ns(m.now);
             self.bytes_bd = 0.0;
