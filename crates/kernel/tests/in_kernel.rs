@@ -751,7 +751,7 @@ fn flows_use_as_much_of_a_link_as_under_the_law_that_sees_each_packet() {
             );
             Scenario::parse("loop.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"))
         };
-        let keys = "utilization_low = \"94%\"\nutilization_target = \"95%\"\nvirtual_memory = \"4s\"\n";
+        let keys = "utilization_low = \"94%\"\nutilization_target = \"95%\"\n";
         let exact = of(&format!("[aqm]\nname = \"gsp\"\ninterval = \"40ms\"\n[policy]\n{keys}"));
         let policy = exact.policy.as_ref().unwrap().policy();
         let exact = weir_sim::run(&exact, 1, &mut |_| ControlFlow::Continue(())).unwrap();

@@ -84,13 +84,13 @@ static EXPERIMENTS: [Experiment; 7] = [
         name: "8a",
         files: &[scenario_file!("steering_figure8a.toml")],
         quick_flows: &[2, 9, 36],
-        quick: [&[("run.duration", "160s"), ("run.warmup", "60s"), ("policy.virtual_memory", "10s")]; 2],
+        quick: [&[("run.duration", "160s"), ("run.warmup", "60s")]; 2],
     },
     Experiment {
         name: "8b",
         files: &[scenario_file!("steering_figure8b.toml")],
         quick_flows: &[36],
-        quick: [&[("run.duration", "65s"), ("run.warmup", "20s"), ("policy.virtual_memory", "4s")]; 2],
+        quick: [&[("run.duration", "65s"), ("run.warmup", "20s")]; 2],
     },
     // Its scenarios have links of their own.
     Experiment { name: "text", files: &[], quick_flows: &[], quick: [&[]; 2] },

@@ -66,9 +66,7 @@ fn a_link_that_is_no_bottleneck_is_left_alone() {
 
 #[test]
 fn below_full_utilization_the_rate_of_the_link_stands_for_the_virtual_queue() {
-    let tables = format!(
-        "{CODEL}[policy]\nutilization_low = \"90%\"\nutilization_target = \"95%\"\nvirtual_memory = \"4s\"\n"
-    );
+    let tables = format!("{CODEL}[policy]\nutilization_low = \"90%\"\nutilization_target = \"95%\"\n");
     let outcome = polled("", 16, &tables);
     let last = &samples(&outcome)[400..];
     let carried = last.iter().map(|s| s.delivered_bps).sum::<f64>() / last.len() as f64;
