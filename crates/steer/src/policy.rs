@@ -67,7 +67,7 @@ weir_aqm::params! {
         /// So many signals that average remembers at least, for up to ten times virtual_memory. A few large
         /// flows need ten seconds and more to grow back from a loss, and signal seldom; an average that
         /// remembers less is that of their peaks.
-        virtual_signals: u32 = 5, 0 => 1000;
+        virtual_signals: u32 = 3, 0 => 1000;
         /// Whether the real queue is looked at again while its delay lies above target_max, though the
         /// virtual queue is in use. It matters only if the link is slower than its rate says.
         virtual_guard: bool = true, false => true;
