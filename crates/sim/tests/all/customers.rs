@@ -120,11 +120,11 @@ fn a_virtual_queue_of_a_customer_is_that_of_a_link_of_its_rate() {
         println!(
             "{aim} %: {part} of the rate and {short} ms, of a link {link}; {whole} and {long} ms without"
         );
-        assert!((part - link).abs() < 0.04 && part < f64::from(aim) / 100.0, "{part} of the rate, {link}");
+        assert!((part - link).abs() < 0.05 && part < f64::from(aim) / 100.0, "{part} of the rate, {link}");
         assert!(short < 0.75 * long && whole > 0.9, "{short} ms beside {long} ms, {whole} of the rate");
         // The other way round it is the other way round.
         let [_, (part, _)] = policies("", &own);
-        assert!((part - link).abs() < 0.04, "{part} of the rate, {link}");
+        assert!((part - link).abs() < 0.05, "{part} of the rate, {link}");
     }
 }
 
