@@ -195,7 +195,7 @@ impl Reference {
     /// Memory of an epoch of a length, while the virtual queue is in use.
     fn virtual_memory(&self, dt: f64) -> f64 {
         let least = self.policy.virtual_memory.as_nanos() as f64;
-        (f64::from(self.policy.virtual_signals) * dt).max(least).min(10.0 * least)
+        (f64::from(self.policy.virtual_signals) * dt).clamp(least, 10.0 * least)
     }
 
     /// By how much of the difference the virtual rate moves at the end of an epoch.
