@@ -191,17 +191,7 @@ impl TdrmUtemaCpa {
     /// Takes the rate measured over the last `gap` and returns the average. A gap of zero says nothing
     /// and is not taken.
     pub fn sample(&mut self, gap: Duration, rate: f64) -> Option<f64> {
-        if gap == Duration::ZERO {
-            return self.rate();
-        }
-        let w = decay(gap, self.memory_s);
-        if self.weight == 0.0 && !self.unbiased {
-            (self.sum, self.weight) = (rate, 1.0);
-        } else {
-            self.sum = w * self.sum + (1.0 - w) * rate;
-            self.weight = w * self.weight + (1.0 - w);
-        }
-        self.rate()
+        self.take(gap, rate, self.memory_s, 1.0)
     }
 
     /// The same where each gap has a memory of its own, so that weights are times, and not shares of one
@@ -211,15 +201,20 @@ impl TdrmUtemaCpa {
     /// w = exp(-gap / M);  S = w*S + M * (1 - w)*rate;  T = w*T + M * (1 - w);  R = S / T    first: S = M*rate, T = M
     /// ```
     pub fn sample_over(&mut self, gap: Duration, rate: f64, memory: Duration) -> Option<f64> {
+        let memory_s = memory.as_secs_f64();
+        self.take(gap, rate, memory_s, memory_s)
+    }
+
+    /// Takes a sample whose weight is a share of `unit`.
+    fn take(&mut self, gap: Duration, rate: f64, memory_s: f64, unit: f64) -> Option<f64> {
         if gap == Duration::ZERO {
             return self.rate();
         }
-        let memory_s = memory.as_secs_f64();
         let w = decay(gap, memory_s);
         let is_first = self.weight == 0.0 && !self.unbiased;
-        let time = if is_first { memory_s } else { memory_s * (1.0 - w) };
-        self.sum = w * self.sum + time * rate;
-        self.weight = w * self.weight + time;
+        let added = unit * if is_first { 1.0 } else { 1.0 - w };
+        self.sum = w * self.sum + added * rate;
+        self.weight = w * self.weight + added;
         self.rate()
     }
 
