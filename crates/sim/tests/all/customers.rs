@@ -67,13 +67,17 @@ fn a_site_bounds_its_customers_together_and_they_share_alike() {
     assert!(near(rates[2], 44.0) && near(rates[3], 44.0), "{rates:?}");
 }
 
+/// What the policies of customers differ from. Steps of a virtual rate are as printed, which settle sooner
+/// than those by time: a run has 20 s.
+const USUAL: &str = "target_max = \"30ms\", virtual_by_time = false, virtual_gain = 0.1, virtual_signals = 0";
+
 /// Two customers of 10 Mbit/s with a download each, beside two others who fill the link: what each got of its
 /// rate, and how long its packets waited on average, in ms.
 fn policies(first: &str, second: &str) -> [(f64, f64); 2] {
     let outcome = run_under(
         "gsp",
         &format!(
-            "policy = {{ target_max = \"30ms\" }}\n\
+            "policy = {{ {USUAL} }}\n\
              customers = [{{ group = 0, rate = \"10Mbit/s\"{first} }}, {{ group = 1, rate = \"10Mbit/s\"{second} }}]\n"
         ),
     );
@@ -104,7 +108,7 @@ fn each_customer_is_held_to_its_own_policy_at_its_own_rate() {
 fn alone(policy: &str) -> f64 {
     let text = format!(
         "title = \"alone\"\n[[links]]\nname = \"access\"\nfrom = \"a\"\nto = \"b\"\nrate = \"10Mbit/s\"\n\
-         delay = \"10ms\"\nbuffer = \"500ms\"\naqm = {{ name = \"gsp\" }}\npolicy = {{ target_max = \"30ms\"{policy} }}\n\
+         delay = \"10ms\"\nbuffer = \"500ms\"\naqm = {{ name = \"gsp\" }}\npolicy = {{ {USUAL}{policy} }}\n\
          [[links]]\nname = \"back\"\nfrom = \"b\"\nto = \"a\"\nrate = \"100Mbit/s\"\ndelay = \"10ms\"\n\
          [[flows]]\nfrom = \"a\"\nto = \"b\"\n[run]\nduration = \"20s\"\nwarmup = \"5s\"\n"
     );
@@ -120,11 +124,11 @@ fn a_virtual_queue_of_a_customer_is_that_of_a_link_of_its_rate() {
         println!(
             "{aim} %: {part} of the rate and {short} ms, of a link {link}; {whole} and {long} ms without"
         );
-        assert!((part - link).abs() < 0.05 && part < f64::from(aim) / 100.0, "{part} of the rate, {link}");
-        assert!(short < 0.75 * long && whole > 0.9, "{short} ms beside {long} ms, {whole} of the rate");
+        assert!((part - link).abs() < 0.04 && part < f64::from(aim) / 100.0, "{part} of the rate, {link}");
+        assert!(short < 0.7 * long && whole > 0.9, "{short} ms beside {long} ms, {whole} of the rate");
         // The other way round it is the other way round.
         let [_, (part, _)] = policies("", &own);
-        assert!((part - link).abs() < 0.05, "{part} of the rate, {link}");
+        assert!((part - link).abs() < 0.04, "{part} of the rate, {link}");
     }
 }
 
