@@ -117,10 +117,6 @@ fn overshoot(points: &Points) -> (String, bool) {
 pub static OVERSHOOT: Experiment =
     Experiment { file: scenario_file!("cause_overshoot.toml"), judge: overshoot };
 
-/// The same at 10 Gbit/s.
-pub static OVERSHOOT_10G: Experiment =
-    Experiment { file: scenario_file!("cause_overshoot_10g.toml"), judge: overshoot };
-
 /// Rates at which figure 8b is repeated, and the end of the paper's scale, which is of the first, in kB.
 const SCALES: [(&str, f64); 2] = [("10Gbit/s", 800.0), ("1Gbit/s", 80.0)];
 

@@ -199,8 +199,7 @@ pub const TABLE: &[Said] = &[
         "the paper's own bounds, without a margin; the mean of the runs is judged, of which single ones may miss it",
         "signals of two and three flows are further apart than the rate is remembered",
     ),
-    row("A15", "overshoots into the real one (10Gbit/s)", OVERSHOOTS, OVERSHOOTS_BASIS, GAIN)
-        .shown_by(&causes::OVERSHOOT_10G),
+    row("A15", "overshoots into the real one (10Gbit/s)", OVERSHOOTS, OVERSHOOTS_BASIS, GAIN),
     row("A15", "overshoots", OVERSHOOTS, OVERSHOOTS_BASIS, GAIN).shown_by(&causes::OVERSHOOT),
     row(
         "A15",
