@@ -48,8 +48,8 @@ impl Turn {
     }
 }
 
-/// One of the places for tests that run side by side, one more than there are processors: most of their time
-/// they wait for packets. The runner has more threads than that, as most of those wait for a turn.
+/// One of the places for tests that run side by side, two for each processor: most of their time they wait for
+/// packets. The runner has more threads than that, as most of those wait for a turn.
 struct Place;
 
 static TAKEN: Mutex<usize> = Mutex::new(0);
@@ -57,7 +57,7 @@ static FREE: Condvar = Condvar::new();
 
 impl Place {
     fn take() -> Place {
-        let most = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+        let most = 2 * std::thread::available_parallelism().map_or(1, usize::from);
         let taken = TAKEN.lock().expect("nothing panics that holds it");
         *FREE.wait_while(taken, |taken| *taken >= most).expect("nothing panics that holds it") += 1;
         Place
