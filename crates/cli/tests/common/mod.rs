@@ -48,8 +48,8 @@ impl Turn {
     }
 }
 
-/// One of the places for tests that run side by side, two for each processor: most of their time they wait for
-/// packets. The runner has more threads than that, as most of those wait for a turn.
+/// One of the places for tests that run side by side, two for each processor: most of their time they wait
+/// for packets. The runner has more threads than that, as most of those wait for a turn.
 struct Place;
 
 static TAKEN: Mutex<usize> = Mutex::new(0);
