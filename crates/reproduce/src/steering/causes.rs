@@ -92,30 +92,28 @@ pub static BURSTS: Experiment = Experiment {
     },
 };
 
-/// What three flows do where each signal moves the virtual rate by the gain that the paper has for the set
-/// point.
-fn overshoot(points: &Points) -> (String, bool) {
-    let of = |gain: &str| ["3", "36"].map(|flows| points.mean(&[flows, gain], delay_p95_ms));
-    let used = |gain: &str| points.mean(&["3", gain], utilization) * 100.0;
-    let [here, paper] = ["as here", "2"].map(of);
-    let found = format!(
-        "95 % delays of 3 and 36 flows are {:.2} and {:.2} ms with steps by time, and {:.2} and {:.2} ms with a gain of 2 at \
-         each signal, where three flows use {:.2} % of the link in place of {:.2} %",
-        here[0],
-        here[1],
-        paper[0],
-        paper[1],
-        used("2"),
-        used("as here")
-    );
-    // As the claim is judged.
-    let overshoots = |[few, many]: [f64; 2]| few > many.max(EMPTY_MS);
-    (found, here[0].is_finite() && !overshoots(here) && overshoots(paper))
-}
-
 /// With the gain that the paper has for the set point, at each signal, three flows overshoot, at 1 Gbit/s.
-pub static OVERSHOOT: Experiment =
-    Experiment { file: scenario_file!("cause_overshoot.toml"), judge: overshoot };
+pub static OVERSHOOT: Experiment = Experiment {
+    file: scenario_file!("cause_overshoot.toml"),
+    judge: |points: &Points| {
+        let of = |gain: &str| ["3", "36"].map(|flows| points.mean(&[flows, gain], delay_p95_ms));
+        let used = |gain: &str| points.mean(&["3", gain], utilization) * 100.0;
+        let [here, paper] = ["as here", "2"].map(of);
+        let found = format!(
+            "95 % delays of 3 and 36 flows are {:.2} and {:.2} ms with steps by time, and {:.2} and {:.2} ms with a gain of 2 at \
+             each signal, where three flows use {:.2} % of the link in place of {:.2} %",
+            here[0],
+            here[1],
+            paper[0],
+            paper[1],
+            used("2"),
+            used("as here")
+        );
+        // As the claim is judged.
+        let overshoots = |[few, many]: [f64; 2]| few > many.max(EMPTY_MS);
+        (found, here[0].is_finite() && !overshoots(here) && overshoots(paper))
+    },
+};
 
 /// Rates at which figure 8b is repeated, and the end of the paper's scale, which is of the first, in kB.
 const SCALES: [(&str, f64); 2] = [("10Gbit/s", 800.0), ("1Gbit/s", 80.0)];
