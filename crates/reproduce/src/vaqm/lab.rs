@@ -16,7 +16,7 @@ use weir_units::Rate;
 
 /// Length of a run and its beginning, which is not measured, in seconds; the scenario's are for the
 /// simulator.
-pub const LENGTH_S: (u64, u64) = (60, 12);
+const LENGTH_S: (u64, u64) = (60, 12);
 /// The same of the short form.
 pub const QUICK_S: (u64, u64) = (24, 9);
 
@@ -34,9 +34,9 @@ fn parse(name: &str, text: &str) -> Result<RunConfig, Error> {
     RunConfig::parse(name, &text).map_err(Error::input)
 }
 
-/// A run of a case: what its scenario says, as boxes before the phones.
-pub fn config(case: Case, quick: bool) -> Result<CellConfig, Error> {
-    let (length, warmup) = if quick { QUICK_S } else { LENGTH_S };
+/// A run of a case: what its scenario says, as boxes before the phones. Of the length that is given, and its
+/// beginning, in seconds.
+pub fn config(case: Case, (length, warmup): (u64, u64)) -> Result<CellConfig, Error> {
     let scenario = case.scenario(false)?;
     let named = |name: &str| scenario.links.iter().find(|link| link.name == name);
     let names = ["sense1", "radio1", "up1", "from_server", "to_server"];
@@ -72,18 +72,20 @@ pub fn config(case: Case, quick: bool) -> Result<CellConfig, Error> {
 
 /// Repeats the test.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
+    let length = if arguments.quick { QUICK_S } else { LENGTH_S };
     let measure = |case: Case, turns: &SideBySide, go_on: &mut dyn FnMut() -> bool| {
         let turn = || turns.exclusive(waits(host));
-        let result = cell::run(&config(case, arguments.quick)?, turn, go_on)?;
+        let result = cell::run(&config(case, length)?, turn, go_on)?;
         Ok((result, Vec::new()))
     };
-    repeat(arguments, note(arguments.quick), host, measure)
+    repeat(arguments, length, note(length), host, measure)
 }
 
-/// Has every case measured as often as is wanted, says what came of each, with the lines that are given
-/// beside it, and publishes all.
+/// Has every case measured as often as is wanted, for the length that is given, says what came of each, with
+/// the lines that are given beside it, and publishes all.
 pub fn repeat(
     arguments: &Arguments,
+    length: (u64, u64),
     note: String,
     host: &dyn Host,
     measure: impl Fn(Case, &SideBySide, &mut dyn FnMut() -> bool) -> Result<(CellResult, Vec<String>), Error>
@@ -97,7 +99,7 @@ pub fn repeat(
         format!("{} signal, {}", planned.case.signal.name(), planned.case.series())
     };
     let journal = Journal::begin(&folder, arguments.resume, host)?;
-    let done = journal.live(&plan(arguments)?, arguments.jobs, host, title, |planned, turns| {
+    let done = journal.live(&plan(arguments, length)?, arguments.jobs, host, title, |planned, turns| {
         let (result, beside) = measure(*planned.case, turns, &mut || !host.is_interrupted())?;
         let values = values_of(result);
         let told = format!(
@@ -115,11 +117,11 @@ pub fn repeat(
 }
 
 /// Every run, with the length that it has here.
-fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
+fn plan(arguments: &Arguments, length: (u64, u64)) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
     let seeds = times(arguments.seeds, arguments.quick, 5);
     let mut plan = Vec::new();
     for case in all() {
-        let scenario = lasting(case.scenario(false)?, if arguments.quick { QUICK_S } else { LENGTH_S });
+        let scenario = lasting(case.scenario(false)?, length);
         plan.extend(Planned::repeated(&NestedCase { case }, &scenario, seeds));
     }
     Ok(plan)
@@ -132,8 +134,7 @@ fn values_of(result: CellResult) -> Values {
 }
 
 /// What stands under the claims.
-fn note(quick: bool) -> String {
-    let (length, warmup) = if quick { QUICK_S } else { LENGTH_S };
+fn note((length, warmup): (u64, u64)) -> String {
     format!(
         "The test of the article in network namespaces: four phones share a radio cell whose rate follows a trace, 62 Mbit/s on \
          average with a strong signal and 32 with a weak one, each with a drop-tail buffer of 1 MB in the base station. \
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn every_case_is_a_valid_configuration() {
         for case in all() {
-            let config = config(case, true).unwrap_or_else(|e| panic!("{e:?}"));
+            let config = config(case, QUICK_S).unwrap_or_else(|e| panic!("{e:?}"));
             assert_eq!(config.core.warnings(), Vec::<String>::new());
             assert!(config.radio.trace().is_some() && config.cell.a_to_b.link.rate.is_none());
             let (core, cell, ms) = (&config.core, &config.cell, weir_units::Duration::from_millis);

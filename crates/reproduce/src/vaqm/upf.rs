@@ -2,11 +2,15 @@
 
 use super::Arguments;
 use super::cases::{Case, Form};
-use super::lab::{LENGTH_S, QUICK_S, config as cell_config, repeat};
+use super::lab::{QUICK_S, config as cell_config, repeat};
 use crate::host::{Error, Host, Report, waits};
 use weir_lab::SideBySide;
 use weir_lab::cell::mobile::{self, MobileConfig, MobileResult};
 use weir_upf::rules::PerDirection;
+
+/// Length of a run and its beginning, which is not measured, in seconds. As long as a run in the simulator:
+/// each page of QUIC begins with a slow start, so that runs differ more the shorter they are.
+const LENGTH_S: (u64, u64) = (120, 10);
 
 /// Aggregate of each session in kbit/s: more than the radio ever has.
 const AMBR_KBPS: PerDirection<u64> = PerDirection { up: 100_000, down: 1_000_000 };
@@ -23,20 +27,21 @@ fn queues(form: Form) -> &'static str {
 }
 
 /// A run of a case. Before the user-plane function packets only take their time.
-fn config(case: Case, quick: bool) -> Result<MobileConfig, Error> {
-    let cell = cell_config(Case { form: Form::Off, ..case }, quick)?;
+fn config(case: Case, length: (u64, u64)) -> Result<MobileConfig, Error> {
+    let cell = cell_config(Case { form: Form::Off, ..case }, length)?;
     Ok(MobileConfig { cell, waits: queues(case.form).into(), ambr: AMBR_KBPS })
 }
 
 /// Repeats the test.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
+    let length = if arguments.quick { QUICK_S } else { LENGTH_S };
     let measure = |case: Case, turns: &SideBySide, go_on: &mut dyn FnMut() -> bool| {
         let turn = || turns.exclusive(waits(host));
-        let result = mobile::run(&config(case, arguments.quick)?, turn, go_on)?;
+        let result = mobile::run(&config(case, length)?, turn, go_on)?;
         let lines = session_lines(&result);
         Ok((result.cell, lines))
     };
-    repeat(arguments, note(arguments.quick), host, measure)
+    repeat(arguments, length, note(length), host, measure)
 }
 
 /// What the sessions did: usage as it was reported over PFCP, and what their queues did to packets.
@@ -61,8 +66,7 @@ fn session_lines(result: &MobileResult) -> Vec<String> {
 }
 
 /// What stands under the claims.
-fn note(quick: bool) -> String {
-    let (length, warmup) = if quick { QUICK_S } else { LENGTH_S };
+fn note((length, warmup): (u64, u64)) -> String {
     format!(
         "The article's picture of a 5G core in network namespaces: session management establishes a session for each of four \
          phones over PFCP, the user-plane function (the code of `weir upf`) tunnels their packets over GTP-U to a base \
@@ -85,7 +89,7 @@ mod tests {
     #[test]
     fn every_case_is_a_valid_configuration() {
         for case in all() {
-            let config = config(case, true).unwrap_or_else(|e| panic!("{e:?}"));
+            let config = config(case, QUICK_S).unwrap_or_else(|e| panic!("{e:?}"));
             let upf = config.upf().unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(upf.flow.follows(), matches!(case.form, Form::Shaper | Form::Largest));
             assert_eq!(upf.follow_law == FollowedBy::Largest, case.form == Form::Largest);
