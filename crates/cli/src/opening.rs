@@ -1,5 +1,6 @@
 //! Opening ports takes seconds with many queues and large buffers, as the kernel keeps something of each
-//! chunk for each socket: who waits is told, and a request to end is heeded.
+//! chunk for each socket, and one program does it at a time: who waits is told, and a request to end is
+//! heeded.
 
 use crate::interrupt::interrupted;
 use std::sync::Arc;
@@ -28,12 +29,16 @@ impl Opening {
         let took = self.begun.elapsed();
         if took >= self.due {
             self.due = took + WHILE;
-            let Progress { port, queue, queues } = at;
-            say(format!(
-                "opening {port}: {queue} of {queues} receive queues after {:.0} s; the kernel prepares each chunk of memory \
-                 for each of them. Ctrl-C ends it",
-                took.as_secs_f64()
-            ));
+            let s = took.as_secs();
+            say(match at {
+                Progress::Waiting => {
+                    format!("waiting for {s} s for another program that opens its ports. Ctrl-C ends it")
+                }
+                Progress::Opening { port, queue, queues } => format!(
+                    "opening {port}: {queue} of {queues} receive queues after {s} s; the kernel prepares each chunk of memory for \
+                     each of them. Ctrl-C ends it"
+                ),
+            });
         }
         !self.stop.load(Ordering::Relaxed)
     }

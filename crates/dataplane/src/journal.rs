@@ -15,14 +15,16 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Where journals are kept. A tmpfs on every system with systemd, so it is empty after a reboot, as are
 /// the interfaces' settings.
 pub const JOURNALS: &str = "/run/weir";
+/// Beside them, what is locked while a run starts.
+const LOCK: &str = "starting.lock";
 /// A journal is a few lines; whatever is larger is none.
 const SIZE_MAX: u64 = 1 << 20;
-/// How long a start waits for another start, and for a run that it takes over.
+/// How long a start waits for another one that does not go on, and for a run that it takes over.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often it looks meanwhile.
 const LOOK: Duration = Duration::from_millis(2);
@@ -137,7 +139,7 @@ impl Journal {
 
     /// Takes over what earlier runs changed of these ports, and what living ones did if `takes_over` says so;
     /// undoes what such runs changed whose ports are not the same. What others keep forwarding is left alone.
-    /// Whoever calls holds [`starting`].
+    /// Whoever calls holds [`Starting`].
     pub fn take_over(&mut self, ports: &[Interface], takes_over: bool) -> Result<TakenOver, Error> {
         let mut taken = TakenOver::default();
         for (path, found) in journals() {
@@ -316,15 +318,22 @@ pub struct TakenOver {
     pub said: Vec<String>,
 }
 
+/// Sleeps until the next look; how much of it counts as waiting: while this thread did not run, whoever is
+/// waited for may not have run either.
+fn pause() -> Duration {
+    let begun = Instant::now();
+    std::thread::sleep(LOOK);
+    begun.elapsed().min(2 * LOOK)
+}
+
 /// Asks a run to leave its ports to the kernel, and waits until it is gone.
 fn ask_to_leave(path: &Path, content: &Content) -> Result<(), Error> {
     let request = path.with_extension("takeover");
     let asked = create(&request).and_then(|mut file| write!(file, "{}", std::process::id()));
     asked.map_err(|e| Error::io(format!("cannot write {}", request.display()), e))?;
-    let deadline = Instant::now() + PATIENCE;
-    let mut is_gone = false;
-    while !is_gone && Instant::now() < deadline {
-        std::thread::sleep(LOOK);
+    let (mut waited, mut is_gone) = (Duration::ZERO, false);
+    while !is_gone && waited < PATIENCE {
+        waited += pause();
         // It may have written it anew as it left.
         is_gone = !is_alive(path, read(path).as_ref().unwrap_or(content));
     }
@@ -550,47 +559,73 @@ fn make(folder: &Path) -> Result<(), Error> {
 
 /// The right to look at ports and take them: of two runs that start at the same instant, the second sees what
 /// the first attached. Given back when dropped, also by a crash.
-pub fn starting() -> Result<fs::File, Error> {
-    starting_in(Path::new(JOURNALS))
-}
+#[derive(Debug)]
+pub struct Starting(fs::File);
 
-/// The same for those who have their journals in another folder, which is made and closed to others.
-pub fn starting_in(folder: &Path) -> Result<fs::File, Error> {
-    make(folder)?;
-    lock_of_starts(&folder.join("starting.lock"), PATIENCE)
-}
-
-/// Others may not open the file: who can has it locked for as long as he likes.
-fn lock_of_starts(path: &Path, patience: Duration) -> Result<fs::File, Error> {
-    let refused = |error: io::Error| match error.kind() {
-        io::ErrorKind::PermissionDenied => Error::io(format!("cannot lock {}", path.display()), error),
-        _ => Error::Refused(format!("cannot lock {}: {error}. Remedy: remove it", path.display())),
-    };
-    let mut options = fs::OpenOptions::new();
-    // Of a pipe or a device nobody waits for the other end.
-    options.write(true).create(true).truncate(false).mode(0o600);
-    options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
-    let file = options.open(path).map_err(refused)?;
-    if !file.metadata().map_err(refused)?.is_file() {
-        return Err(refused(io::Error::other("it is not a regular file")));
+impl Starting {
+    /// Waits for it, for as long as `go_on` says so.
+    pub(crate) fn wait(go_on: &mut dyn FnMut() -> bool) -> Result<Starting, Error> {
+        let folder = Path::new(JOURNALS);
+        make(folder)?;
+        Starting::lock(&folder.join(LOCK), PATIENCE, go_on)
     }
-    // One that an earlier version made was open to others.
-    let _ = file.set_permissions(fs::Permissions::from_mode(0o600));
-    let deadline = Instant::now() + patience;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(fs::TryLockError::Error(error)) => return Err(refused(error)),
-            Err(fs::TryLockError::WouldBlock) if Instant::now() >= deadline => break,
-            Err(fs::TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+
+    /// The same for those who have their journals in another folder, which is made and closed to others.
+    pub fn within(folder: &Path) -> Result<Starting, Error> {
+        make(folder)?;
+        Starting::lock(&folder.join(LOCK), PATIENCE, &mut || true)
+    }
+
+    /// Says that this start goes on, which may take long with many queues: whoever waits goes on to do so.
+    pub fn goes_on(&self) {
+        // Without it others wait for a shorter time.
+        let _ = self.0.set_modified(SystemTime::now());
+    }
+
+    /// Waits for as long as the starts before this one go on, and for `patience` for one that does not.
+    /// Others may not open the file: who can has it locked for as long as he likes.
+    fn lock(path: &Path, patience: Duration, go_on: &mut dyn FnMut() -> bool) -> Result<Starting, Error> {
+        let refused = |error: io::Error| match error.kind() {
+            io::ErrorKind::PermissionDenied => Error::io(format!("cannot lock {}", path.display()), error),
+            _ => Error::Refused(format!("cannot lock {}: {error}. Remedy: remove it", path.display())),
+        };
+        let mut options = fs::OpenOptions::new();
+        // Of a pipe or a device nobody waits for the other end.
+        options.write(true).create(true).truncate(false).mode(0o600);
+        options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+        let file = options.open(path).map_err(refused)?;
+        if !file.metadata().map_err(refused)?.is_file() {
+            return Err(refused(io::Error::other("it is not a regular file")));
         }
+        // One that an earlier version made was open to others.
+        let _ = file.set_permissions(fs::Permissions::from_mode(0o600));
+        let went_on = || file.metadata().and_then(|about| about.modified()).ok();
+        let (mut waited, mut before) = (Duration::ZERO, went_on());
+        while waited < patience {
+            match file.try_lock() {
+                Ok(()) => {
+                    let starting = Starting(file);
+                    starting.goes_on();
+                    return Ok(starting);
+                }
+                Err(fs::TryLockError::Error(error)) => return Err(refused(error)),
+                Err(fs::TryLockError::WouldBlock) if !go_on() => return Err(Error::GivenUp),
+                Err(fs::TryLockError::WouldBlock) => {
+                    waited += pause();
+                    let now = went_on();
+                    if std::mem::replace(&mut before, now) != now {
+                        waited = Duration::ZERO;
+                    }
+                }
+            }
+        }
+        Err(Error::Refused(format!(
+            "{} is locked by another program for more than {} s. Remedy: `fuser -v {}` names it; end it, and start again",
+            path.display(),
+            patience.as_secs_f64(),
+            path.display()
+        )))
     }
-    Err(Error::Refused(format!(
-        "{} is locked by another program for more than {} s. Remedy: `fuser -v {}` names it; end it, and start again",
-        path.display(),
-        patience.as_secs_f64(),
-        path.display()
-    )))
 }
 
 /// Reads a journal. Whatever else has the name of one must neither block nor fill the memory.
@@ -784,12 +819,29 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         let other = fs::File::open(&path).unwrap();
         other.lock().unwrap();
-        let told = lock_of_starts(&path, Duration::from_millis(30)).unwrap_err().to_string();
+        let lock = |patience_ms| Starting::lock(&path, Duration::from_millis(patience_ms), &mut || true);
+        let told = lock(30).unwrap_err().to_string();
         assert!(told.contains("is locked by another program") && told.contains("Remedy: `fuser"), "{told}");
+        let given_up = Starting::lock(&path, PATIENCE, &mut || false);
+        assert!(matches!(given_up, Err(Error::GivenUp)), "{given_up:?}");
         drop(other);
         // A process that another test starts may have the file open for a moment.
-        let lock = lock_of_starts(&path, Duration::from_secs(10)).unwrap();
-        assert_eq!(lock.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let other = lock(10_000).unwrap();
+        assert_eq!(other.0.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        // One that goes on is waited for.
+        let patience_ms = 400;
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..6 {
+                    std::thread::sleep(Duration::from_millis(patience_ms / 4));
+                    other.goes_on();
+                }
+                drop(other);
+            });
+            lock(patience_ms).unwrap();
+        });
+        assert!(begun.elapsed() > Duration::from_millis(patience_ms));
         fs::remove_dir_all(&folder).unwrap();
     }
 

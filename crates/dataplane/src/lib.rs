@@ -65,7 +65,7 @@ pub use interface::{Interface, LinkState, list as interfaces};
 #[doc(hidden)]
 pub use journal::rewritten as rewritten_journal;
 pub use journal::{
-    JOURNALS, PutBack, make_folder as make_journals, restore_everywhere, stale_journals, starting_in, user_of,
+    JOURNALS, PutBack, Starting, make_folder as make_journals, restore_everywhere, stale_journals, user_of,
 };
 pub use link_clock::RunClock;
 pub use meter::Faults;

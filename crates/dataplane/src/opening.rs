@@ -34,16 +34,21 @@ const MEMORY_SHARE_MAX: u64 = 75;
 
 /// How far the opening of ports has come: with many queues and large buffers it takes seconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
-    /// The port.
-    pub port: &'a str,
-    /// The receive queue whose socket is opened next, from zero.
-    pub queue: u32,
-    /// How many there are.
-    pub queues: u32,
+pub enum Progress<'a> {
+    /// Another start is waited for: one at a time looks at ports and takes them.
+    Waiting,
+    /// Sockets are opened.
+    Opening {
+        /// The port.
+        port: &'a str,
+        /// The receive queue whose socket is opened next, from zero.
+        queue: u32,
+        /// How many there are.
+        queues: u32,
+    },
 }
 
-/// Told before each step; whether it is to go on.
+/// Told before each step, and again and again while another start is waited for; whether it is to go on.
 pub(crate) type Watcher<'a> = &'a mut dyn FnMut(Progress<'_>) -> bool;
 
 /// What is to be opened.
@@ -336,7 +341,7 @@ fn bind_all(
     let mut sockets: Vec<Xsk> = Vec::new();
     for queue in 0..queues {
         let first = sockets.first().map(Xsk::fd);
-        let opened = match watcher(Progress { port: &interface.name, queue, queues }) {
+        let opened = match watcher(Progress::Opening { port: &interface.name, queue, queues }) {
             true => patiently(
                 || socket(arena, interface, guard, queue, lent(queues), first, copies),
                 |error| match error {

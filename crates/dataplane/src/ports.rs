@@ -8,7 +8,7 @@
 use crate::frames::{Arena, Frame};
 use crate::guard::{self, Guard};
 use crate::interface::Interface;
-use crate::journal::{Journal, TakenOver, starting};
+use crate::journal::{Journal, Starting, TakenOver};
 use crate::mtu::{LINK_OVERHEAD, check_mtus};
 use crate::neighbours::AddressWatch;
 use crate::opening::{Made, Opened, Opening, Progress, Watcher};
@@ -166,7 +166,12 @@ impl Ports {
         let Together { is_bare, without } = together::look(&interfaces, setup.fails_open)?;
         let mtus: Vec<u32> = interfaces.iter().map(Interface::mtu).collect::<Result<_, _>>()?;
         check_mtus(&interfaces.iter().collect::<Vec<_>>(), &mtus)?;
-        let _starting = setup.journal.then(starting).transpose()?;
+        let starting =
+            setup.journal.then(|| Starting::wait(&mut || watcher(Progress::Waiting))).transpose()?;
+        let mut watcher = |at: Progress<'_>| {
+            starting.iter().for_each(Starting::goes_on);
+            watcher(at)
+        };
         let mut journal = Journal::open(setup.journal, setup.fails_open)?;
         let (mut said, mut warnings) = (Vec::new(), Vec::new());
         let longest = mtus.iter().max().map_or(0, |mtu| mtu + LINK_OVERHEAD);
@@ -208,7 +213,7 @@ impl Ports {
             is_taken_over: taken.is_any,
             links: taken.links,
             made,
-            watcher,
+            watcher: &mut watcher,
         };
         let (mode, Opened { arena, guards, ports }) = opening.in_best_mode(setup.mode, &mut said)?;
         if setup.journal && mode == Mode::XdpGeneric {

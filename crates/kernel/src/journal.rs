@@ -15,8 +15,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use weir_dataplane::PutBack;
 use weir_dataplane::namespace::{file_of, inside};
+use weir_dataplane::{PutBack, Starting};
 use weir_tc::{Handle, Message, Options, Subject};
 use weir_units::Rate;
 
@@ -66,7 +66,7 @@ enum Line {
 pub struct Journal {
     path: PathBuf,
     /// Held until what is noted is begun with: who starts meanwhile waits, and sees it then.
-    starting: Option<File>,
+    starting: Option<Starting>,
     file: File,
     written: u64,
     /// For writing anew: the lines of each queue that still say something.
@@ -103,8 +103,8 @@ fn to_restore(place: &Place) -> Option<(String, String)> {
     Some((hex(&about), hex(&shaper.restore(place.interface)?)))
 }
 
-fn starting(folder: &Path) -> io::Result<File> {
-    weir_dataplane::starting_in(folder).map_err(|e| io::Error::other(e.to_string()))
+fn starting(folder: &Path) -> io::Result<Starting> {
+    Starting::within(folder).map_err(|e| io::Error::other(e.to_string()))
 }
 
 impl Journal {

@@ -24,10 +24,15 @@ use weir_lab::{
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until something is so.
-pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn until(what: &str, is_so: impl FnMut() -> bool) {
+    until_or(|| what.to_string(), is_so);
+}
+
+/// The same, where what is told if it never is so is only known then.
+pub fn until_or(what: impl Fn() -> String, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "not so: {what}");
+        assert!(begun.elapsed() < PATIENCE, "not so: {}", what());
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -124,7 +124,8 @@ impl Many {
 
     /// Waits until so many links are open.
     fn opened(self, count: usize) -> Many {
-        until("all links are open", || opened(&self.errors()) >= count);
+        let told = || format!("all links are open: {}", self.errors());
+        until_or(told, || opened(&self.errors()) >= count);
         until("all links answer", || self.titles().len() == count);
         self
     }

@@ -682,6 +682,19 @@ fn a_lock_that_somebody_holds_is_waited_for_with_an_end() {
                    (flock 9; sleep 30) 9</run/weir/starting.lock & \
                    while flock -n /run/weir/starting.lock true; do sleep 0.01; done; exec \"$@\"";
     let before = ["unshare", "-m", "sh", "-c", prepare, "sh"];
+    // It is told what is waited for, and a request to end ends it.
+    let mut asked = Weir::spawn(testbed.bottleneck(), &ports("auto"), &before);
+    until("it says what it waits for", || {
+        asked.text("err").contains("for another program that opens its ports")
+    });
+    asked.signal(libc::SIGINT);
+    let ended = asked.wait();
+    assert_eq!(
+        (ended.code, ended.json()["interrupted"].as_bool()),
+        (Some(0), Some(true)),
+        "{}",
+        ended.stderr
+    );
     let start = Instant::now();
     let mut weir = Weir::spawn(testbed.bottleneck(), &ports("auto"), &before);
     while weir.child.try_wait().unwrap().is_none() {
