@@ -37,6 +37,15 @@ pub fn until_or(what: impl Fn() -> String, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// What comes of each of these, side by side; what one panics with, the test does.
+pub fn each<T: Send, R: Send>(all: impl IntoIterator<Item = T>, of: impl Fn(T) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = all.into_iter().map(|one| scope.spawn(|| of(one))).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
 /// The right to be on this machine, among these tests and beside other programs. Tests that measure take
 /// turns, as they share the machine's processors; those that count run side by side. At its end it says how
 /// long it was held: what the runner tells of a test counts the wait for the turn too.

@@ -90,7 +90,7 @@ fn unexpected_errors_of_the_system_leave_the_link_to_the_kernel() {
     if !has_strace() {
         return;
     }
-    for mode in ["xdp-native", "af_packet"] {
+    each(["xdp-native", "af_packet"], |mode| {
         let testbed = testbed();
         let found = states(&testbed);
         let sender = Raw::open(testbed.sender(), "snd0");
@@ -139,13 +139,13 @@ fn unexpected_errors_of_the_system_leave_the_link_to_the_kernel() {
         assert_eq!(ended.code, Some(0), "{mode}: {}", ended.stderr);
         assert_eq!(found, states(&testbed), "{mode}");
         assert!(journals(testbed.bottleneck()).is_empty());
-    }
+    });
 }
 
 #[test]
 fn a_run_that_is_to_keep_forwarding_does_so_after_its_end_and_the_next_one_takes_over() {
     let Some(_turn) = turn() else { return };
-    for mode in MODES {
+    let kept = each(MODES, |mode| {
         let testbed = testbed();
         let bot = testbed.bottleneck();
         exec(bot, "ethtool", &["-K", "a", "gro", "on"]);
@@ -179,8 +179,11 @@ fn a_run_that_is_to_keep_forwarding_does_so_after_its_end_and_the_next_one_takes
         let other = "[ports]\na = \"c\"\nb = \"d\"\n[run]\nduration = \"100ms\"\n";
         assert_eq!(Weir::spawn(bot, other, &[]).wait().code, Some(0));
         assert_eq!(passes(&sender, &receiver), 20, "{mode}: beside another run");
-        exec(bot, env!("CARGO_BIN_EXE_weir"), &["doctor", "--clean"]);
-        assert_eq!(found, states(&testbed), "{mode}, after doctor --clean");
+        (mode, testbed, found)
+    });
+    exec(kept[0].1.bottleneck(), env!("CARGO_BIN_EXE_weir"), &["doctor", "--clean"]);
+    for (mode, testbed, found) in &kept {
+        assert_eq!(*found, states(testbed), "{mode}, after doctor --clean");
     }
 }
 
@@ -664,10 +667,7 @@ fn a_run_that_is_killed_at_any_step_leaves_interfaces_to_be_put_back_by_the_next
         assert_eq!(found, states(&testbed), "not killed");
         step
     };
-    let all: Vec<u32> = std::thread::scope(|scope| {
-        let sides: Vec<_> = (0..SIDES).map(|side| scope.spawn(move || steps(side))).collect();
-        sides.into_iter().map(|side| side.join().unwrap()).collect()
-    });
+    let all = each(0..SIDES, steps);
     say(format!("killed at every step below {all:?}"));
     assert!(all.iter().all(|steps| *steps > 50), "{all:?}");
 }

@@ -123,12 +123,14 @@ mod tests {
         // harmless.
         let receiving = Receiving { low_water: 1000, window: 1 << 20 };
         assert_eq!(set_in_process(std::process::id(), port..port + 1, receiving).unwrap(), 3);
-        // A blocking read waits for the mark.
-        server.write_all(&[7; 600]).unwrap();
+        // A blocking read waits for the mark. Of one that has taken something already the kernel holds only
+        // what came after that against the mark, so that it would wait until its timeout.
         client.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
         let late = std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            server.write_all(&[7; 400]).unwrap();
+            for part in [600, 400] {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                server.write_all(&vec![7; part]).unwrap();
+            }
             server
         });
         assert_eq!(client.read(&mut [0; 2000]).unwrap(), 1000);
