@@ -13,7 +13,7 @@ use std::fmt::{self, Display};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -582,7 +582,8 @@ impl Starting {
         let _ = self.0.set_modified(SystemTime::now());
     }
 
-    /// Waits for as long as the starts before this one go on, and for `patience` for one that does not.
+    /// Waits for as long as the starts before this one go on, step by step or by the processor's time that
+    /// they have, and for `patience` for one that does not.
     /// Others may not open the file: who can has it locked for as long as he likes.
     fn lock(path: &Path, patience: Duration, go_on: &mut dyn FnMut() -> bool) -> Result<Starting, Error> {
         let refused = |error: io::Error| match error.kind() {
@@ -591,7 +592,7 @@ impl Starting {
         };
         let mut options = fs::OpenOptions::new();
         // Of a pipe or a device nobody waits for the other end.
-        options.write(true).create(true).truncate(false).mode(0o600);
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
         options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
         let file = options.open(path).map_err(refused)?;
         if !file.metadata().map_err(refused)?.is_file() {
@@ -600,13 +601,25 @@ impl Starting {
         // One that an earlier version made was open to others.
         let _ = file.set_permissions(fs::Permissions::from_mode(0o600));
         let went_on = || file.metadata().and_then(|about| about.modified()).ok();
-        let (mut waited, mut before) = (Duration::ZERO, went_on());
-        while waited < patience {
+        let (mut waited, mut before, mut busy) = (Duration::ZERO, went_on(), time_of_holder(&file));
+        loop {
             match file.try_lock() {
                 Ok(()) => {
+                    // Without its number it is known by its steps alone.
+                    // SAFETY: no pointers are involved.
+                    let thread = unsafe { libc::gettid() }.to_string();
+                    let _ = file.set_len(0).and_then(|()| file.write_all_at(thread.as_bytes(), 0));
                     let starting = Starting(file);
                     starting.goes_on();
                     return Ok(starting);
+                }
+                Err(fs::TryLockError::WouldBlock) if waited >= patience => {
+                    // A step may take long where others have the processors.
+                    let now = time_of_holder(&file);
+                    if now.is_none() || std::mem::replace(&mut busy, now) == now {
+                        break;
+                    }
+                    waited = Duration::ZERO;
                 }
                 Err(fs::TryLockError::Error(error)) => return Err(refused(error)),
                 Err(fs::TryLockError::WouldBlock) if !go_on() => return Err(Error::GivenUp),
@@ -625,6 +638,13 @@ impl Starting {
             patience.as_secs_f64(),
             path.display()
         )))
+    }
+}
+
+impl Drop for Starting {
+    /// Whoever has the lock next, and says nothing, is not taken for this thread.
+    fn drop(&mut self) {
+        let _ = self.0.set_len(0);
     }
 }
 
@@ -766,6 +786,19 @@ pub fn stale_journals() -> Vec<String> {
         },
     };
     of_killed_runs().into_iter().map(describe).collect()
+}
+
+/// The processor's time that the thread has had which says in a file that it holds its lock, in clock ticks;
+/// none where there is no such thread here.
+fn time_of_holder(file: &fs::File) -> Option<u64> {
+    let mut text = [0; 20];
+    let length = file.read_at(&mut text, 0).ok()?;
+    let thread: u32 = std::str::from_utf8(&text[..length]).ok()?.parse().ok()?;
+    let stat = fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let user: u64 = fields.nth(11)?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
 }
 
 /// When a process started, in clock ticks since boot; tells a process from a later one of the same id.
