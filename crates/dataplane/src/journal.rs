@@ -563,27 +563,21 @@ fn make(folder: &Path) -> Result<(), Error> {
 pub struct Starting(fs::File);
 
 impl Starting {
-    /// Waits for it, for as long as `go_on` says so.
-    pub(crate) fn wait(go_on: &mut dyn FnMut() -> bool) -> Result<Starting, Error> {
-        let folder = Path::new(JOURNALS);
+    /// Waits for it, for as long as `go_on` says so. The folder is that of the journals, which is made and
+    /// closed to others.
+    pub fn wait(folder: &Path, go_on: &mut dyn FnMut() -> bool) -> Result<Starting, Error> {
         make(folder)?;
         Starting::lock(&folder.join(LOCK), PATIENCE, go_on)
     }
 
-    /// The same for those who have their journals in another folder, which is made and closed to others.
-    pub fn within(folder: &Path) -> Result<Starting, Error> {
-        make(folder)?;
-        Starting::lock(&folder.join(LOCK), PATIENCE, &mut || true)
-    }
-
     /// Says that this start goes on, which may take long with many queues: whoever waits goes on to do so.
-    pub fn goes_on(&self) {
+    pub(crate) fn goes_on(&self) {
         // Without it others wait for a shorter time.
         let _ = self.0.set_modified(SystemTime::now());
     }
 
-    /// Waits for as long as the starts before this one go on, step by step or by the processor's time that
-    /// they have, and for `patience` for one that does not.
+    /// Waits for as long as the starts before this one go on: each time `patience` is over it is looked
+    /// whether one said so meanwhile, or had some of the processors' time, as a step may take long.
     /// Others may not open the file: who can has it locked for as long as he likes.
     fn lock(path: &Path, patience: Duration, go_on: &mut dyn FnMut() -> bool) -> Result<Starting, Error> {
         let refused = |error: io::Error| match error.kind() {
@@ -600,8 +594,8 @@ impl Starting {
         }
         // One that an earlier version made was open to others.
         let _ = file.set_permissions(fs::Permissions::from_mode(0o600));
-        let went_on = || file.metadata().and_then(|about| about.modified()).ok();
-        let (mut waited, mut before, mut busy) = (Duration::ZERO, went_on(), time_of_holder(&file));
+        let signs = || (file.metadata().and_then(|about| about.modified()).ok(), time_of_holder(&file));
+        let (mut waited, mut before) = (Duration::ZERO, signs());
         loop {
             match file.try_lock() {
                 Ok(()) => {
@@ -613,23 +607,16 @@ impl Starting {
                     starting.goes_on();
                     return Ok(starting);
                 }
-                Err(fs::TryLockError::WouldBlock) if waited >= patience => {
-                    // A step may take long where others have the processors.
-                    let now = time_of_holder(&file);
-                    if now.is_none() || std::mem::replace(&mut busy, now) == now {
-                        break;
-                    }
-                    waited = Duration::ZERO;
-                }
                 Err(fs::TryLockError::Error(error)) => return Err(refused(error)),
                 Err(fs::TryLockError::WouldBlock) if !go_on() => return Err(Error::GivenUp),
-                Err(fs::TryLockError::WouldBlock) => {
-                    waited += pause();
-                    let now = went_on();
-                    if std::mem::replace(&mut before, now) != now {
-                        waited = Duration::ZERO;
-                    }
+                Err(fs::TryLockError::WouldBlock) => waited += pause(),
+            }
+            if waited >= patience {
+                let now = signs();
+                if std::mem::replace(&mut before, now) == now {
+                    break;
                 }
+                waited = Duration::ZERO;
             }
         }
         Err(Error::Refused(format!(
@@ -794,18 +781,23 @@ fn time_of_holder(file: &fs::File) -> Option<u64> {
     let mut text = [0; 20];
     let length = file.read_at(&mut text, 0).ok()?;
     let thread: u32 = std::str::from_utf8(&text[..length]).ok()?.parse().ok()?;
-    let stat = fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let user: u64 = fields.nth(11)?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
+    let stat = stat(thread)?;
+    let mut fields = stat.split_whitespace().skip(11).map(str::parse);
+    let (user, system): (u64, u64) = (fields.next()?.ok()?, fields.next()?.ok()?);
     Some(user + system)
+}
+
+/// What the kernel tells of a process or thread behind its name, which may contain spaces and parentheses:
+/// its state comes first.
+fn stat(id: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    Some(stat.rsplit_once(')')?.1.to_string())
 }
 
 /// When a process started, in clock ticks since boot; tells a process from a later one of the same id.
 fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may contain spaces and parentheses; fields are counted after its last parenthesis.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let stat = stat(pid)?;
+    let mut fields = stat.split_whitespace();
     // A process that was killed but not yet waited for is dead.
     if matches!(fields.next()?, "Z" | "X") {
         return None;

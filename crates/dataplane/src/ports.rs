@@ -8,7 +8,7 @@
 use crate::frames::{Arena, Frame};
 use crate::guard::{self, Guard};
 use crate::interface::Interface;
-use crate::journal::{Journal, Starting, TakenOver};
+use crate::journal::{JOURNALS, Journal, Starting, TakenOver};
 use crate::mtu::{LINK_OVERHEAD, check_mtus};
 use crate::neighbours::AddressWatch;
 use crate::opening::{Made, Opened, Opening, Progress, Watcher};
@@ -167,7 +167,8 @@ impl Ports {
         let mtus: Vec<u32> = interfaces.iter().map(Interface::mtu).collect::<Result<_, _>>()?;
         check_mtus(&interfaces.iter().collect::<Vec<_>>(), &mtus)?;
         let starting =
-            setup.journal.then(|| Starting::wait(&mut || watcher(Progress::Waiting))).transpose()?;
+            setup.journal.then(|| Starting::wait(JOURNALS.as_ref(), &mut || watcher(Progress::Waiting)));
+        let starting = starting.transpose()?;
         let mut watcher = |at: Progress<'_>| {
             starting.iter().for_each(Starting::goes_on);
             watcher(at)

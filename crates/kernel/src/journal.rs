@@ -104,7 +104,7 @@ fn to_restore(place: &Place) -> Option<(String, String)> {
 }
 
 fn starting(folder: &Path) -> io::Result<Starting> {
-    Starting::within(folder).map_err(|e| io::Error::other(e.to_string()))
+    Starting::wait(folder, &mut || true).map_err(|e| io::Error::other(e.to_string()))
 }
 
 impl Journal {

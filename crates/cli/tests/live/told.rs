@@ -78,10 +78,7 @@ fn memory_descriptors_and_logs_do_not_grow_with_time() {
         assert_eq!(weir.interrupt().code, Some(0));
     };
     // Beside each other, as both mostly wait.
-    std::thread::scope(|scope| {
-        scope.spawn(|| body(None));
-        body(Some(results.path()));
-    });
+    each([None, Some(results.path())], body);
 }
 
 #[test]
