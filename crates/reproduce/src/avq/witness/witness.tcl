@@ -32,8 +32,14 @@ source [lindex $argv 0]
 remove-all-packet-headers
 add-packet-header IP TCP Flags
 
-# ns-2 adds headers of 40 bytes itself.
-Agent/TCP set packetSize_ [expr {$packet - 40}]
+# Headers take 52 bytes, with timestamps, which ns-2 adds itself. An acknowledgement that was timed by them ends a backoff.
+Agent/TCP set timestamps_ true
+Agent/TCP set ts_resetRTO_ true
+Agent/TCP set ts_option_size_ 12
+Agent/TCPSink set ts_echo_rfc1323_ true
+Agent/TCP set packetSize_ [expr {$packet - 52}]
+# Windows grow by a packet at a time, when so many are acknowledged, as in Linux, and not by a fraction with each.
+Agent/TCP set windowOption_ 0
 Agent/TCP set window_ $most
 Agent/TCP set maxcwnd_ 0
 Agent/TCP set windowInit_ $first
