@@ -7,6 +7,7 @@
 //! PID namespaces.
 
 use crate::interface::{Interface, OFFLOADS, Offload};
+use crate::lock::LockFile;
 use crate::{Error, guard, namespace};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
@@ -52,7 +53,7 @@ pub struct Journal {
     path: Option<PathBuf>,
     content: Content,
     /// Locked while this process lives.
-    lock: Option<fs::File>,
+    lock: Option<LockFile>,
     /// Whether the changes stay when this is dropped.
     stays: bool,
 }
@@ -133,7 +134,7 @@ impl Journal {
             );
             Error::io(what, e)
         });
-        self.lock = Some(written?);
+        self.lock = Some(written?.into());
         Ok(())
     }
 
@@ -367,7 +368,8 @@ fn free_name(folder: &Path, stem: &str) -> PathBuf {
 fn is_alive(path: &Path, content: &Content) -> bool {
     let mut options = fs::OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
-    let is_locked = |file: fs::File| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock));
+    let is_locked =
+        |file: fs::File| matches!(LockFile::from(file).try_lock_shared(), Err(fs::TryLockError::WouldBlock));
     options.open(path).is_ok_and(is_locked) || start_time(content.pid) == Some(content.started)
 }
 
@@ -560,7 +562,7 @@ fn make(folder: &Path) -> Result<(), Error> {
 /// The right to look at ports and take them: of two runs that start at the same instant, the second sees what
 /// the first attached. Given back when dropped, also by a crash.
 #[derive(Debug)]
-pub struct Starting(fs::File);
+pub struct Starting(LockFile);
 
 impl Starting {
     /// Waits for it, for as long as `go_on` says so. The folder is that of the journals, which is made and
@@ -588,7 +590,7 @@ impl Starting {
         // Of a pipe or a device nobody waits for the other end.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
-        let file = options.open(path).map_err(refused)?;
+        let file = LockFile::from(options.open(path).map_err(refused)?);
         if !file.metadata().map_err(refused)?.is_file() {
             return Err(refused(io::Error::other("it is not a regular file")));
         }
@@ -808,6 +810,8 @@ fn start_time(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
 
     #[test]
     fn what_is_no_journal_is_named_with_a_remedy_and_blocks_nobody() {
@@ -842,7 +846,7 @@ mod tests {
         let path = folder.join("starting.lock");
         fs::write(&path, "").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-        let other = fs::File::open(&path).unwrap();
+        let other = LockFile::from(fs::File::open(&path).unwrap());
         other.lock().unwrap();
         let lock = |patience_ms| Starting::lock(&path, Duration::from_millis(patience_ms), &mut || true);
         let told = lock(30).unwrap_err().to_string();
@@ -850,8 +854,7 @@ mod tests {
         let given_up = Starting::lock(&path, PATIENCE, &mut || false);
         assert!(matches!(given_up, Err(Error::GivenUp)), "{given_up:?}");
         drop(other);
-        // A process that another test starts may have the file open for a moment.
-        let other = lock(10_000).unwrap();
+        let other = lock(30).unwrap();
         assert_eq!(other.0.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         // One that goes on is waited for.
         let patience_ms = 400;
@@ -867,6 +870,49 @@ mod tests {
             lock(patience_ms).unwrap();
         });
         assert!(begun.elapsed() > Duration::from_millis(patience_ms));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// Starts a process that has all open files of this one for a second before it becomes another program,
+    /// and calls `meanwhile`.
+    fn while_a_process_starts(meanwhile: impl FnOnce()) {
+        let (told, tell) = io::pipe().unwrap();
+        let mut command = Command::new("true");
+        let starts = move || {
+            (&tell).write_all(&[1])?;
+            std::thread::sleep(Duration::from_secs(1));
+            Ok(())
+        };
+        // SAFETY: between fork and exec it writes to a pipe and sleeps, which are system calls alone.
+        unsafe { command.pre_exec(starts) };
+        std::thread::scope(|scope| {
+            let starter = scope.spawn(move || command.status().unwrap());
+            (&told).read_exact(&mut [0]).unwrap();
+            meanwhile();
+            assert!(!starter.is_finished(), "it took more than a second");
+            assert!(starter.join().unwrap().success());
+        });
+    }
+
+    #[test]
+    fn locks_end_with_their_owners_while_a_process_is_being_started() {
+        let folder = folder("forked");
+        let path = folder.join("starting.lock");
+        let lock = || Starting::lock(&path, Duration::ZERO, &mut || false);
+        let first = lock().unwrap();
+        let mut journal = Journal::open(false, true).unwrap();
+        journal.content.pid = u32::MAX;
+        journal.path = Some(folder.join("journal.json"));
+        journal.programs(&Interface { name: "p1".into(), index: 1 }).unwrap();
+        let noted = journal.path.clone().unwrap();
+        while_a_process_starts(|| {
+            assert!(lock().is_err());
+            drop(first);
+            drop(lock().unwrap());
+            drop(lock().unwrap());
+            journal.leave(true);
+            assert!(!is_alive(&noted, &read(&noted).unwrap()), "it holds the lock");
+        });
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -27,6 +27,7 @@ mod impairments;
 mod interface;
 mod journal;
 mod link_clock;
+mod lock;
 mod losses;
 mod mailbox;
 mod meter;
@@ -68,6 +69,7 @@ pub use journal::{
     JOURNALS, PutBack, Starting, make_folder as make_journals, restore_everywhere, stale_journals, user_of,
 };
 pub use link_clock::RunClock;
+pub use lock::LockFile;
 pub use meter::Faults;
 pub use opening::Progress;
 pub use pipe::DirectionNow;

@@ -16,7 +16,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use weir_dataplane::namespace::{file_of, inside};
-use weir_dataplane::{PutBack, Starting};
+use weir_dataplane::{LockFile, PutBack, Starting};
 use weir_tc::{Handle, Message, Options, Subject};
 use weir_units::Rate;
 
@@ -67,7 +67,7 @@ pub struct Journal {
     path: PathBuf,
     /// Held until what is noted is begun with: who starts meanwhile waits, and sees it then.
     starting: Option<Starting>,
-    file: File,
+    file: LockFile,
     written: u64,
     /// For writing anew: the lines of each queue that still say something.
     found: Vec<Option<Line>>,
@@ -120,7 +120,7 @@ impl Journal {
             let mut options = OpenOptions::new();
             let file = match options.create_new(true).append(true).mode(0o600).open(&path) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
-                other => other?,
+                other => LockFile::from(other?),
             };
             // Before it says anything: nobody takes the journal of a living process for that of a dead one.
             file.try_lock().map_err(|e| io::Error::other(e.to_string()))?;
@@ -158,7 +158,8 @@ impl Journal {
         }
         let path = self.path.with_extension("new");
         let _ = fs::remove_file(&path);
-        let mut file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&path)?;
+        let file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&path)?;
+        let mut file = LockFile::from(file);
         file.try_lock().map_err(|e| io::Error::other(e.to_string()))?;
         let here = Line::Here { netns: namespace(), pid: std::process::id() };
         let mut text = serde_json::to_string(&here).expect("plain data is always JSON") + "\n";
@@ -499,7 +500,7 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<PutBack> {
             }
         }
         let mut text = String::new();
-        if file.metadata().is_ok_and(|m| m.len() > READ_MAX) || (&file).read_to_string(&mut text).is_err() {
+        if file.metadata().is_ok_and(|m| m.len() > READ_MAX) || (&*file).read_to_string(&mut text).is_err() {
             said.push(odd());
             continue;
         }
@@ -521,8 +522,9 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<PutBack> {
 }
 
 /// Opens a journal. Of a pipe with the name of one nobody waits for the other end.
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)
+fn open(path: &Path) -> io::Result<LockFile> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path).map(LockFile::from)
 }
 
 /// Whether a file that is open is still the one of that name.
@@ -536,7 +538,7 @@ struct Dead {
     path: PathBuf,
     pid: u32,
     netns: u64,
-    _lock: File,
+    _lock: LockFile,
 }
 
 fn dead(folder: &Path) -> Vec<Dead> {
@@ -546,7 +548,7 @@ fn dead(folder: &Path) -> Vec<Dead> {
         let file = open(&path).ok()?;
         file.try_lock().ok().filter(|()| is_at(&file, &path))?;
         let mut first = String::new();
-        BufReader::new((&file).take(READ_MAX)).read_line(&mut first).ok()?;
+        BufReader::new((&*file).take(READ_MAX)).read_line(&mut first).ok()?;
         match serde_json::from_str(&first).ok()? {
             Line::Here { netns, pid } => Some(Dead { path, pid, netns, _lock: file }),
             _ => None,
