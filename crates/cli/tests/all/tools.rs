@@ -198,12 +198,18 @@ fn a_test_that_was_skipped_is_not_counted_as_passed_and_one_that_failed_is_told_
          test both ... FAILED\n\
          failures:\n    both\n\n\
          test result: FAILED. 2 passed; 1 failed; 3 ignored; 0 measured; 0 filtered out; finished in 1.00s\n\
+         thread '<unnamed>' (8) panicked at tests/run.rs:11:9:\n\
+         gone\n\
+         note: run with\n\
+         failures:\n    inside\n\n\
+         test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n\
          SKIPPED: rates: not root\n\
          test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n";
     let mut command = Command::new(tool("test"));
     let mut child = command.arg("--count").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let failed = "FAILED: both: panicked at tests/run.rs:9:5: | left: 1 | right: 2";
-    assert_eq!(text(&output.stdout), format!("{failed}\n1 passed, 1 failed, 5 skipped"));
+    let failed = "FAILED: both: panicked at tests/run.rs:9:5: | left: 1 | right: 2\n\
+                  FAILED: inside: a thread without a name panicked at tests/run.rs:11:9: | gone";
+    assert_eq!(text(&output.stdout), format!("{failed}\n1 passed, 2 failed, 5 skipped"));
 }
