@@ -237,6 +237,10 @@ impl Sender {
             && d.count > 0
             && (event.advanced || self.rack.is_reordering_wide())
         {
+            if !self.sack {
+                // The sample has the state in which the ACK arrived.
+                sample.delivered = Sender::counted(sample.state, sample.delivered);
+            }
             self.control.grow(&mut self.window, sample);
         }
         if self.pacer.is_on()

@@ -27,6 +27,18 @@ impl Sender {
         }
     }
 
+    /// Of the segments that an ACK acknowledges, those by which the window may grow. What fills a hole
+    /// acknowledges all that arrived behind it, of which duplicates told before. At the end of a recovery the
+    /// window is set (RFC 6582 section 3.2 step 3); after a timeout it grows by a segment for each ACK
+    /// (RFC 5681 section 3.1).
+    pub(super) fn counted(state: State, acknowledged: u32) -> u32 {
+        match state {
+            State::Recovery => 0,
+            State::Loss => acknowledged.min(1),
+            State::Open | State::Disorder | State::Cwr => acknowledged,
+        }
+    }
+
     fn on_ack_outside_recovery(&mut self, now: Time, event: &Event) {
         if event.advanced {
             self.dup_acks = 0;
@@ -76,9 +88,9 @@ impl Sender {
             self.resend_head();
             return;
         }
-        let ssthresh = self.window.ssthresh.unwrap_or(self.window.cwnd);
-        // No burst if little is in flight (section 3.2 step 3, option 1).
-        self.window.cwnd = ssthresh.min(self.board.in_flight().max(1) + 1);
+        // Section 3.2 step 3, option 2. By option 1, which begins with what is in flight, flows with several
+        // losses per window get a tenth less than Reno's law gives them.
+        self.window.cwnd = self.window.ssthresh.unwrap_or(self.window.cwnd);
         self.dup_acks = 0;
         self.force_resend = false;
         self.reopen();

@@ -6,7 +6,7 @@
 use crate::link;
 
 use link::*;
-use weir_tcp::{ReceiverConfig, SenderConfig};
+use weir_tcp::{ReceiverConfig, Recovery, Rto, SenderConfig};
 use weir_units::Duration;
 
 /// A receiver that answers each segment.
@@ -15,7 +15,11 @@ fn ack_each() -> ReceiverConfig {
 }
 
 fn flow(name: &str, rtt: Duration, receiver: &ReceiverConfig) -> Link {
-    let mut link = Link::new(name, &SenderConfig::default(), receiver);
+    flow_of(name, rtt, &SenderConfig::default(), receiver)
+}
+
+fn flow_of(name: &str, rtt: Duration, sender: &SenderConfig, receiver: &ReceiverConfig) -> Link {
+    let mut link = Link::new(name, sender, receiver);
     link.sender.set_unlimited(true);
     link.delay = Duration::from_nanos(rtt.as_nanos() / 2);
     link
@@ -43,8 +47,7 @@ fn mean_window(name: &str, every: u64, rtt: Duration, receiver: &ReceiverConfig)
 }
 
 /// Mean segments per RTT over some five hundred independent losses with probability `p`.
-fn mean_window_at_random(name: &str, p: f64, rtt: Duration, receiver: &ReceiverConfig) -> f64 {
-    let mut link = flow(name, rtt, receiver);
+fn mean_window_at_random(p: f64, rtt: Duration, mut link: Link) -> f64 {
     link.judge = random_loss(p, 11);
     let warm = at(Duration::from_secs(100));
     link.run_until(warm);
@@ -80,7 +83,25 @@ fn reno_follows_the_square_root_law() {
 #[test]
 fn reno_has_its_constant_under_independent_losses() {
     hold(&[3e-4, 1e-3, 1e-2f64], 0.85..1.12, |p| {
-        mean_window_at_random("reno", p, ms(50), &ack_each()) * p.sqrt() / 1.31
+        mean_window_at_random(p, ms(50), flow("reno", ms(50), &ack_each())) * p.sqrt() / 1.31
+    });
+}
+
+/// Padhye et al. 1998, formula 30, with one segment per ACK and no limit by the receiver's window: segments
+/// per round trip of Reno without SACK, whose timeouts count.
+fn padhye(p: f64, rtt: f64, timeout: f64) -> f64 {
+    let of_timeouts = timeout * (3.0 * (3.0 * p / 8.0).sqrt()).min(1.0) * p * (1.0 + 32.0 * p * p);
+    rtt / (rtt * (2.0 * p / 3.0).sqrt() + of_timeouts)
+}
+
+#[test]
+fn reno_without_sack_follows_its_law_under_independent_losses() {
+    let rto = Rto::Linux { margin: ms(200) };
+    let sender =
+        SenderConfig { recovery: Recovery::NewReno, rto, initial_window: 1, ..SenderConfig::default() };
+    hold(&[0.01, 0.03, 0.06f64], 0.92..1.09, |p| {
+        let link = flow_of("reno", ms(100), &sender, &ack_each());
+        mean_window_at_random(p, ms(100), link) / padhye(p, 0.1, 0.3)
     });
 }
 
