@@ -239,7 +239,7 @@ impl Sender {
         {
             if !self.sack {
                 // The sample has the state in which the ACK arrived.
-                sample.delivered = Sender::counted(sample.state, sample.delivered);
+                sample.delivered = Sender::counted(sample.state, event.echo, sample.delivered);
             }
             self.control.grow(&mut self.window, sample);
         }
@@ -252,7 +252,7 @@ impl Sender {
 
     /// Whether proportional rate reduction sets the window.
     fn is_reducing(&self) -> bool {
-        self.state == State::Cwr || (self.sack && self.state == State::Recovery)
+        self.sack && matches!(self.state, State::Cwr | State::Recovery)
     }
 
     /// The network marked: one reduction per window.

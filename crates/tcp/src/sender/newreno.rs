@@ -12,9 +12,10 @@ const DUP_THRESH: u32 = 3;
 const LIMITED_TRANSMIT: u8 = 2;
 
 impl Sender {
-    pub(super) fn alert_without_sack(&mut self, now: Time, event: &Event, d: &Delivered) {
+    /// Returns whether the retransmission timer is to be left as it is.
+    pub(super) fn alert_without_sack(&mut self, now: Time, event: &Event, d: &Delivered) -> bool {
         match self.state {
-            State::Recovery if event.advanced => self.on_progress_in_recovery(d.count),
+            State::Recovery if event.advanced => return self.on_progress_in_recovery(d.count),
             // Each duplicate says that a segment left the network.
             State::Recovery if event.duplicate => self.window.cwnd += 1,
             State::Recovery => {}
@@ -25,17 +26,27 @@ impl Sender {
             }
             _ => self.on_ack_outside_recovery(now, event),
         }
+        false
     }
 
-    /// Of the segments that an ACK acknowledges, those by which the window may grow. What fills a hole
-    /// acknowledges all that arrived behind it, of which duplicates told before. At the end of a recovery the
-    /// window is set (RFC 6582 section 3.2 step 3); after a timeout it grows by a segment for each ACK
-    /// (RFC 5681 section 3.1).
-    pub(super) fn counted(state: State, acknowledged: u32) -> u32 {
+    /// Of the segments that an ACK acknowledges, those by which the window may grow: none of an ACK that
+    /// echoes a mark (RFC 3168 section 6.1.2). What fills a hole acknowledges all that arrived behind it, of
+    /// which duplicates told before: at the end of a recovery the window is set (RFC 6582 section 3.2
+    /// step 3), and after a timeout it grows by a segment for each ACK (RFC 5681 section 3.1).
+    pub(super) fn counted(state: State, echo: bool, acknowledged: u32) -> u32 {
         match state {
+            _ if echo => 0,
             State::Recovery => 0,
             State::Loss => acknowledged.min(1),
             State::Open | State::Disorder | State::Cwr => acknowledged,
+        }
+    }
+
+    /// What is to be reduced is what is in flight (RFC 5681 section 3.1, equation 4), as a receiver's window
+    /// or the application may have kept the sender from using up its window.
+    pub(super) fn fit_window(&mut self, flight: u32) {
+        if !self.control.owns_window() {
+            self.window.cwnd = self.window.cwnd.min(flight.max(1));
         }
     }
 
@@ -44,12 +55,16 @@ impl Sender {
             self.dup_acks = 0;
             self.limited_transmit = 0;
             if self.state == State::Cwr && self.board.una > self.high_seq {
-                self.window.cwnd = self.window.ssthresh.unwrap_or(self.window.cwnd);
                 self.reopen();
             }
         }
-        if event.echo {
+        if event.echo && self.state <= State::Disorder {
+            // The segments of this ACK were in flight when it arrived.
+            let acknowledged = event.next.saturating_sub(event.before) as u32;
+            self.fit_window(self.board.out() + acknowledged);
             self.on_echo(now);
+            // At once, as after a loss (RFC 3168 section 6.1.2).
+            self.window.cwnd = self.window.ssthresh.unwrap_or(self.window.cwnd);
         }
         if !event.duplicate {
             return;
@@ -65,6 +80,7 @@ impl Sender {
 
     fn fast_retransmit(&mut self) {
         if self.state != State::Cwr {
+            self.fit_window(self.board.out());
             self.begin_reduction(ReductionCause::Loss);
         }
         self.state = State::Recovery;
@@ -81,18 +97,27 @@ impl Sender {
         self.force_resend = true;
     }
 
-    fn on_progress_in_recovery(&mut self, acked: u32) {
+    /// Whether the timer starts again as the head is sent again. Without SACK it does where a recovery
+    /// begins, which the duplicates tell that led to it, and at no later hole.
+    pub(super) fn does_resending_restart_timer(&self) -> bool {
+        self.sack || self.dup_acks > 0
+    }
+
+    /// Returns whether the retransmission timer is to be left as it is: only the first partial ACK restarts
+    /// it, so that a recovery from many losses, one per round trip, ends by a timeout (section 3.2 step 3).
+    fn on_progress_in_recovery(&mut self, acked: u32) -> bool {
+        let is_first = core::mem::take(&mut self.dup_acks) > 0;
         if self.board.una < self.high_seq {
-            // A partial ACK: the next hole (section 3.2 step 5).
+            // A partial ACK: the next hole.
             self.window.cwnd = self.window.cwnd.saturating_sub(acked).max(1) + 1;
             self.resend_head();
-            return;
+            return !is_first;
         }
         // Section 3.2 step 3, option 2. By option 1, which begins with what is in flight, flows with several
         // losses per window get a tenth less than Reno's law gives them.
         self.window.cwnd = self.window.ssthresh.unwrap_or(self.window.cwnd);
-        self.dup_acks = 0;
         self.force_resend = false;
         self.reopen();
+        false
     }
 }

@@ -97,11 +97,10 @@ impl Rack {
 }
 
 impl Sender {
-    /// An ACK that is not plain progress in the open state. Returns whether the reordering timer was armed.
+    /// An ACK that is not plain progress in the open state. Returns whether the timer is to be left as it is.
     pub(super) fn alert(&mut self, now: Time, event: &Event, d: &Delivered) -> bool {
         if !self.sack {
-            self.alert_without_sack(now, event, d);
-            return false;
+            return self.alert_without_sack(now, event, d);
         }
         if event.echo {
             // What was marked was congestion, whatever else turns out.
@@ -363,6 +362,9 @@ impl Sender {
             || (self.state == State::Loss && !again);
         if episode {
             self.set_undo(Some(self.undo_point()));
+            if !self.sack {
+                self.fit_window(self.board.out());
+            }
             self.reduce(ReductionCause::Timeout);
         }
         self.control.on_timeout();

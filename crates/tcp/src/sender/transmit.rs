@@ -102,7 +102,7 @@ impl Sender {
             undo.needed = Some(undo.needed.unwrap_or(0) + 1);
         }
         self.account_sent(now, seq, false);
-        if seq == self.board.una {
+        if seq == self.board.una && self.does_resending_restart_timer() {
             self.arm_rto(now);
         }
         // Classic ECN must not be lost with a retransmission (RFC 3168 section 6.1.5); DCTCP and L4S do not

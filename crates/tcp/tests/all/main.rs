@@ -6,6 +6,7 @@ mod below_one;
 mod habits;
 #[path = "../link/mod.rs"]
 mod link;
+mod newreno;
 mod properties;
 mod recovery;
 mod reordering;

@@ -189,55 +189,6 @@ fn newreno_repairs_one_hole_per_round_trip() {
     assert!((0.6..1.0).contains(&end), "{end}");
 }
 
-/// RFC 6582 section 3.2 step 3: the ACK that ends the repair sets the window to the slow-start threshold, and
-/// its segments, of which duplicates told before, make it no larger.
-#[test]
-fn newreno_leaves_a_recovery_with_half_the_window() {
-    let config = SenderConfig { recovery: Recovery::NewReno, ..SenderConfig::default() };
-    let receiver = ReceiverConfig { ack_every: 1, ..ReceiverConfig::default() };
-    for lost in [&[150][..], &[150, 152, 160]] {
-        let mut link = Link::new("reno", &config, &receiver);
-        link.sender.set_unlimited(true);
-        link.service = Duration::from_micros(100);
-        link.judge = lose(lost);
-        let mut was = State::Open;
-        let (before, after) = loop {
-            let before = link.sender.info().cwnd;
-            link.run_until(link.now + Duration::from_micros(10));
-            let now = link.sender.info();
-            match (was, now.state) {
-                (State::Recovery, State::Open) => break (before, now),
-                (_, state) => was = state,
-            }
-        };
-        assert_eq!((after.reductions, after.timeouts), (1, 0), "{after:?}");
-        assert!(Some(before) > after.ssthresh && Some(after.cwnd) == after.ssthresh, "{before}, {after:?}");
-    }
-}
-
-/// RFC 5681 section 3.1: in slow start the window grows by one segment for each ACK, however many it
-/// acknowledges, as one does that fills the hole after a timeout.
-#[test]
-fn slow_start_after_a_timeout_does_not_count_what_had_arrived_before() {
-    let config = SenderConfig { recovery: Recovery::NewReno, ..SenderConfig::default() };
-    let receiver = ReceiverConfig { ack_every: 1, ..ReceiverConfig::default() };
-    let mut link = Link::new("reno", &config, &receiver);
-    link.sender.set_unlimited(true);
-    link.service = Duration::from_micros(100);
-    // The retransmission is lost, too.
-    let (hole, mut times) = (150, 0);
-    link.judge = Box::new(move |s, _| {
-        times += u32::from(s.seq == hole);
-        if s.seq == hole && times <= 2 { Fate::Drop } else { Fate::Pass }
-    });
-    while link.sender.info().una <= hole {
-        assert!(link.now < at(Duration::from_secs(10)));
-        link.run_until(link.now + Duration::from_micros(10));
-    }
-    let info = link.sender.info();
-    assert_eq!((info.timeouts, info.cwnd), (1, 2), "{info:?}");
-}
-
 #[test]
 fn rack_repairs_all_holes_in_one_round_trip() {
     let mut link = reno();
