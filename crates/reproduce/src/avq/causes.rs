@@ -2,7 +2,9 @@
 
 use super::claims::alike;
 use super::measured::PACKETS_PER_S;
-use crate::experiment::{Experiment, Points, between, delay_mean_ms, fairness, lost, utilization};
+use crate::experiment::{
+    Experiment, Points, between, delay_mean_ms, fairness, lost, payload_mbps, utilization,
+};
 use crate::statistics::{deviation, least, mean, most};
 use weir_measure::result::Recording;
 
@@ -61,14 +63,9 @@ pub static FOLLOWS: Experiment = Experiment {
         // As the claim has it, and after the capacity has settled: before the short flows and with them.
         let whole = |senders: &str| [queue(senders, 10.0, 100.0), queue(senders, 100.0, 200.0)];
         let settled = |senders: &str| [queue(senders, 50.0, 100.0), queue(senders, 150.0, 200.0)];
-        let same = [
-            settled("2001"),
-            whole("2001, ten times alpha"),
-            whole("2001, from 80 %"),
-            settled("Linux"),
-            whole("Linux"),
-        ];
+        let same = [settled("2001"), whole("2001, ten times alpha"), settled("Linux"), whole("Linux")];
         let other = [whole("2001"), whole("Linux, from 20 %")];
+        let high = whole("2001, from 80 %");
         let told = |[before, after]: [[f64; 2]; 2]| {
             format!("{:.1} ({:.1}) and {:.1} ({:.1})", before[0], before[1], after[0], after[1])
         };
@@ -79,15 +76,17 @@ pub static FOLLOWS: Experiment = Experiment {
             told(other[0]),
             told(same[0]),
             told(same[1]),
-            told(same[2]),
-            told(same[4]),
+            told(high),
             told(same[3]),
+            told(same[2]),
             told(other[1])
         );
         let hardly =
             |[before, after]: [[f64; 2]; 2]| [0, 1].map(|i| (after[i] - before[i]).abs() <= alike(before[i]));
-        let is_expected = same.map(hardly) == [[true; 2]; 5] && other.map(hardly) == [[false; 2]; 2];
-        (found, is_expected)
+        let is_expected = same.map(hardly) == [[true; 2]; 4] && other.map(hardly) == [[false; 2]; 2];
+        // From above the time before the short flows is the one with the longer queue.
+        let is_before_longer = [0, 1].iter().all(|i| high[0][*i] > high[1][*i]);
+        (found, is_expected && is_before_longer)
     },
 };
 
@@ -255,20 +254,43 @@ pub static WINDOWS: Experiment = Experiment {
     },
 };
 
-/// With drops REM's price outlasts the flows that left, for longer than the experiment lasts.
+/// REM's price outlasts the flows that left, for longer than the experiment lasts.
 pub static LEAVES: Experiment = Experiment {
     file: scenario_file!("cause_rem_leaves.toml"),
     judge: |points: &Points| {
-        let queue = |from_s: f64, to_s: f64| queue_between(points, &[], from_s, to_s);
-        let used_percent = used_between(points, &[], 100.0, 150.0);
-        // In steps of 10 s: when half of the 50 packets wait that are wanted.
-        let back_s = (0..50).map(|step| f64::from(step) * 10.0).find(|s| queue(100.0 + s, 110.0 + s) >= 25.0);
-        let (empty, settled) = (queue(100.0, 150.0), queue(350.0, 600.0));
+        let [marks, drops] = ["marks", "drops"].map(|senders| {
+            let queue = |from_s: f64, to_s: f64| queue_between(points, &[senders], from_s, to_s);
+            let used_percent = used_between(points, &[senders], 100.0, 150.0);
+            // In steps of 10 s: when half of the 50 packets wait that are wanted.
+            let back_s =
+                (0..50).map(|step| f64::from(step) * 10.0).find(|s| queue(100.0 + s, 110.0 + s) >= 25.0);
+            let (empty, settled) = (queue(100.0, 150.0), queue(350.0, 600.0));
+            let told = format!(
+                "{used_percent:.0} % of the link used and {empty:.0} packets waiting in the 50 s behind the leave, half of the 50 wanted \
+                 {:.0} s behind it, and {settled:.0} from 250 s on",
+                back_s.unwrap_or(f64::NAN)
+            );
+            (told, used_percent < 90.0 && empty < 10.0 && back_s > Some(50.0) && settled > 35.0)
+        });
+        (format!("with marks {}; with drops {}", marks.0, drops.0), marks.1 && drops.1)
+    },
+};
+
+/// Without SACK AVQ's senders repeat what had arrived, as it loses more packets than others.
+pub static GOODPUT: Experiment = Experiment {
+    file: scenario_file!("cause_avq_goodput.toml"),
+    judge: |points: &Points| {
+        let share = |pair: [&str; 2]| {
+            let [avq, red] = pair.map(|name| points.mean(&[name], payload_mbps));
+            avq / red * 100.0
+        };
+        let pairs = [["AVQ", "RED"], ["AVQ, SACK", "RED, SACK"]];
+        let [without, with] = pairs.map(share);
+        let lost = pairs[0].map(|name| points.mean(&[name], lost));
         let found = format!(
-            "in the 50 s behind the leave it uses {used_percent:.0} % of the link, with {empty:.0} packets waiting; half of the 50 wanted wait \
-             {:.0} s behind it, and {settled:.0} from 250 s on",
-            back_s.unwrap_or(f64::NAN)
+            "it loses {:.0} packets, RED {:.0}, and has {without:.1} % of RED's goodput, {with:.1} % with senders that have SACK",
+            lost[0], lost[1]
         );
-        (found, used_percent < 90.0 && empty < 10.0 && back_s > Some(50.0) && settled > 35.0)
+        (found, without < 99.0 && with >= 99.0)
     },
 };

@@ -99,8 +99,8 @@ pub const TABLE: &[Said] = &[
         "leave, the queue of",
         "PI and REM take some time, AVQ responds quickly (figures 6 to 8)",
         SETTLED,
-        "the kernel's senders are slowed down by drops, and REM's price for 140 of them outlasts those that left: its queue is empty for these \
-         50 s, and counts as settled",
+        "REM's price for 140 flows outlasts those that left, with drops, as the kernel's senders have it, even more than with marks: its queue is \
+         empty for these 50 s, and counts as settled",
     )
     .shown_by(&causes::LEAVES),
     row(
@@ -125,8 +125,10 @@ pub const TABLE: &[Said] = &[
         "goodput",
         "goodput beside the others' (figure 14)",
         "1 % below the best, as the paper gives no number",
-        "",
-    ),
+        "it loses more packets, and senders without SACK end their recovery from several losses by a timeout, after which they send again what had \
+         arrived",
+    )
+    .shown_by(&causes::GOODPUT),
     row(
         "D8",
         "bias",
