@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::io::{Read, Write};
-use std::ops::{ControlFlow, Deref, DerefMut};
+use std::ops::{ControlFlow, Deref, DerefMut, Range};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -401,6 +401,20 @@ impl Weir {
 
 /// A thread: of each field of its status in `/proc` the text.
 pub type Thread = BTreeMap<String, String>;
+
+/// Longest time in which nothing came of what was sent. While nothing is sent, as the sender waits for a
+/// processor, nothing is missing.
+pub fn longest_gap(sent: &[Instant], seen: &[(Instant, u32)], span: &Range<Instant>) -> Duration {
+    let (mut longest, mut last, mut next) = (Duration::ZERO, span.start, 0);
+    let end = (span.end, u32::MAX);
+    for (at, number) in seen.iter().copied().filter(|seen| seen.0 < span.end).chain([end]) {
+        let missing_since = sent.get(next as usize).map_or(span.end, |sent| last.max(*sent));
+        longest = longest.max(at.saturating_duration_since(missing_since));
+        last = last.max(at);
+        next = next.max(number.saturating_add(1));
+    }
+    longest
+}
 
 /// The threads of a process.
 pub fn threads(pid: u32) -> Vec<Thread> {

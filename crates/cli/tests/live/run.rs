@@ -8,10 +8,11 @@ use common::*;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 use weir_lab::{Testbed, in_netns};
@@ -88,46 +89,53 @@ fn load(testbed: &Testbed, traffic: &mut Traffic) -> Arc<AtomicU64> {
     received
 }
 
-/// When probes left and arrived, in order of arrival.
-type Probes = Arc<std::sync::Mutex<Vec<(Instant, Instant)>>>;
+/// Numbered probes: when each was sent, and when those that did arrived.
+#[derive(Default)]
+struct Probes {
+    sent: Mutex<Vec<Instant>>,
+    arrived: Mutex<Vec<(Instant, u32)>>,
+}
+
+impl Probes {
+    fn longest_gap(&self, span: Range<Instant>) -> Duration {
+        longest_gap(&self.sent.lock().unwrap(), &self.arrived.lock().unwrap(), &span)
+    }
+
+    /// Median one-way delay of those that were sent in a span; endless where there are not twenty.
+    fn median_delay(&self, span: Range<Instant>) -> Duration {
+        let (sent, arrived) = (self.sent.lock().unwrap(), self.arrived.lock().unwrap());
+        let both = arrived.iter().map(|(at, number)| (sent[*number as usize], *at));
+        let mut delays: Vec<Duration> =
+            both.filter(|(sent, _)| span.contains(sent)).map(|(sent, at)| at - sent).collect();
+        delays.sort();
+        // Few are sent where the threads of the test wait for a processor.
+        if delays.len() > 20 { delays[delays.len() / 2] } else { Duration::MAX }
+    }
+}
 
 /// Sends a small datagram every 5 ms.
-fn probe(testbed: &Testbed, traffic: &mut Traffic) -> Probes {
+fn probe(testbed: &Testbed, traffic: &mut Traffic) -> Arc<Probes> {
     let sender = udp(testbed.sender(), "10.77.0.1:7000");
     let receiver = udp(testbed.receiver(), "10.77.0.2:7000");
-    let (start, probes) = (Instant::now(), Probes::default());
+    let probes = Arc::<Probes>::default();
+    let sent = probes.clone();
     traffic.run(move || {
-        let stamp = start.elapsed().as_nanos() as u64;
-        let _ = sender.send_to(&stamp.to_be_bytes(), "10.77.0.2:7000");
+        let number = {
+            let mut sent = sent.sent.lock().unwrap();
+            sent.push(Instant::now());
+            sent.len() as u32 - 1
+        };
+        let _ = sender.send_to(&number.to_be_bytes(), "10.77.0.2:7000");
         sleep(ms(5));
     });
     let arrived = probes.clone();
     traffic.run(move || {
-        let mut stamp = [0; 8];
-        if receiver.recv(&mut stamp).is_ok() {
-            let sent = start + Duration::from_nanos(u64::from_be_bytes(stamp));
-            arrived.lock().unwrap().push((sent, Instant::now()));
+        let mut number = [0; 4];
+        if receiver.recv(&mut number).is_ok() {
+            arrived.arrived.lock().unwrap().push((Instant::now(), u32::from_be_bytes(number)));
         }
     });
     probes
-}
-
-/// Longest time without an arrival in a span.
-fn longest_gap(probes: &Probes, from: Instant, until: Instant) -> Duration {
-    let all = probes.lock().unwrap();
-    let arrivals = all.iter().map(|p| p.1).filter(|at| (from..until).contains(at));
-    let edges: Vec<Instant> = std::iter::once(from).chain(arrivals).chain([until]).collect();
-    edges.windows(2).map(|w| w[1] - w[0]).max().unwrap()
-}
-
-/// Median one-way delay of the probes that were sent in a span; endless where there are not twenty.
-fn median_delay(probes: &Probes, from: Instant, until: Instant) -> Duration {
-    let all = probes.lock().unwrap();
-    let sent_then = all.iter().filter(|p| (from..until).contains(&p.0));
-    let mut delays: Vec<Duration> = sent_then.map(|p| p.1 - p.0).collect();
-    delays.sort();
-    // Few are sent where the threads of the test wait for a processor.
-    if delays.len() > 20 { delays[delays.len() / 2] } else { Duration::MAX }
 }
 
 /// Mbit/s of TCP payload that arrive during `span`.
@@ -170,7 +178,7 @@ fn killed(mode: &str, attempt: &mut Attempt) {
     assert_eq!(weir.wait().code, None);
     sleep(ms(500));
     let open_mbps = goodput(&received, ms(1000));
-    let gap = longest_gap(&probes, killed, Instant::now());
+    let gap = probes.longest_gap(killed..Instant::now());
     attempt.end();
     attempt.within(format!("{mode}: gap after SIGKILL in s"), gap.as_secs_f64(), ..GAP_MAX_S);
     attempt.within("Mbit/s of TCP before", shaped_mbps, SHAPED_MBPS);
@@ -183,7 +191,7 @@ fn killed(mode: &str, attempt: &mut Attempt) {
     sleep(ms(500));
     attempt.within(
         "gap of the next run in s",
-        longest_gap(&probes, before, Instant::now()).as_secs_f64(),
+        probes.longest_gap(before..Instant::now()).as_secs_f64(),
         ..GAP_MAX_S,
     );
     let ended = next.interrupt();
@@ -214,26 +222,26 @@ fn stopped(mode: &str, attempt: &mut Attempt) {
     weir.signal(libc::SIGSTOP);
     sleep(ms(1500));
     let continued = Instant::now();
-    let gap = longest_gap(&probes, stopped, continued);
+    let gap = probes.longest_gap(stopped..continued);
     weir.signal(libc::SIGCONT);
     sleep(ms(500));
     let again = Instant::now();
     let mbps = goodput(&received, ms(1500));
-    let delay = median_delay(&probes, again, again + ms(1400));
-    let gap_back = longest_gap(&probes, continued, Instant::now());
+    let delay = probes.median_delay(again..again + ms(1400));
+    let gap_back = probes.longest_gap(continued..Instant::now());
     attempt.end();
     attempt.within(format!("{mode}: gap after SIGSTOP in s"), gap.as_secs_f64(), ..GAP_MAX_S);
     attempt.within("after SIGCONT", gap_back.as_secs_f64(), ..GAP_MAX_S);
     attempt.within("then Mbit/s", mbps, SHAPED_MBPS);
     attempt.within("delay in s", delay.as_secs_f64(), ..0.050);
     drop(traffic);
-    let stamps: Vec<Instant> = probes.lock().unwrap().iter().map(|p| p.0).collect();
-    let mut once = stamps.clone();
+    let arrived: Vec<u32> = probes.arrived.lock().unwrap().iter().map(|(_, number)| *number).collect();
+    let mut once = arrived.clone();
     once.sort();
     once.dedup();
     // The copy and the original are judged a moment apart, at the moment the heartbeat grows stale. It does
     // so once more whenever other work keeps the loop from its processor for as long.
-    attempt.within("probes that came twice", (stamps.len() - once.len()) as f64, 0.0..=1.0);
+    attempt.within("probes that came twice", (arrived.len() - once.len()) as f64, 0.0..=1.0);
     let ended = weir.interrupt();
     let warnings = ended.json()["warnings"].to_string();
     assert!(warnings.contains("forwarded by the kernel past the queues"), "{warnings}");

@@ -261,20 +261,6 @@ fn watch(namespace: &str, device: &str, stop: &Arc<AtomicBool>) -> JoinHandle<Ve
     })
 }
 
-/// Longest time in which nothing came of what was sent. While nothing is sent, as the sender waits for a
-/// processor, nothing is missing.
-fn longest_gap(sent: &[Instant], seen: &[(Instant, u32)], span: &Range<Instant>) -> Duration {
-    let (mut longest, mut last, mut next) = (Duration::ZERO, span.start, 0);
-    let end = (span.end, u32::MAX);
-    for (at, number) in seen.iter().copied().filter(|seen| seen.0 < span.end).chain([end]) {
-        let missing_since = sent.get(next as usize).map_or(span.end, |sent| last.max(*sent));
-        longest = longest.max(at.saturating_duration_since(missing_since));
-        last = last.max(at);
-        next = next.max(number.saturating_add(1));
-    }
-    longest
-}
-
 #[test]
 fn a_run_takes_over_from_another_without_a_gap_and_without_doubling_a_packet() {
     let Some(_turn) = turn() else { return };
