@@ -20,8 +20,9 @@ const SCRIPT: &str = include_str!("witness.tcl");
 
 /// What a reader of the comparison must know.
 pub const NOTE: &str = "The witness is ns-2.35 with its own RED, REM, PI, GK and Vq (AVQ), the parameters of the \
-    scenario files, TCP Newreno with timestamps whose windows grow by whole packets, and other random numbers. Its REM marks packets when they leave and counts arrivals \
-    instead of the change of the queue; its virtual queue of GK forgets an arrival after each idle time.";
+    scenario files, TCP Newreno with timestamps whose windows grow by whole packets, and other random numbers. \
+    Its REM marks packets when they leave and counts arrivals instead of the change of the queue; its virtual \
+    queue of GK forgets an arrival after each idle time.";
 
 /// Where ns-2 is.
 pub fn find() -> Result<PathBuf, Error> {
