@@ -2,15 +2,11 @@
 
 use super::Arguments;
 use super::cases::{Case, Form};
-use super::lab::{QUICK_S, config as cell_config, repeat};
+use super::lab::{config as cell_config, length, repeat};
 use crate::host::{Error, Host, Report, waits};
 use weir_lab::SideBySide;
 use weir_lab::cell::mobile::{self, MobileConfig, MobileResult};
 use weir_upf::rules::PerDirection;
-
-/// Length of a run and its beginning, which is not measured, in seconds. As long as a run in the simulator:
-/// each page of QUIC begins with a slow start, so that runs differ more the shorter they are.
-const LENGTH_S: (u64, u64) = (120, 10);
 
 /// Aggregate of each session in kbit/s: more than the radio ever has.
 const AMBR_KBPS: PerDirection<u64> = PerDirection { up: 100_000, down: 1_000_000 };
@@ -34,7 +30,7 @@ fn config(case: Case, length: (u64, u64)) -> Result<MobileConfig, Error> {
 
 /// Repeats the test.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    let length = if arguments.quick { QUICK_S } else { LENGTH_S };
+    let length = length(arguments.quick);
     let measure = |case: Case, turns: &SideBySide, go_on: &mut dyn FnMut() -> bool| {
         let turn = || turns.exclusive(waits(host));
         let result = mobile::run(&config(case, length)?, turn, go_on)?;
@@ -89,7 +85,7 @@ mod tests {
     #[test]
     fn every_case_is_a_valid_configuration() {
         for case in all() {
-            let config = config(case, QUICK_S).unwrap_or_else(|e| panic!("{e:?}"));
+            let config = config(case, length(true)).unwrap_or_else(|e| panic!("{e:?}"));
             let upf = config.upf().unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(upf.flow.follows(), matches!(case.form, Form::Shaper | Form::Largest));
             assert_eq!(upf.follow_law == FollowedBy::Largest, case.form == Form::Largest);
