@@ -873,24 +873,24 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// Starts a process that has all open files of this one for a second before it becomes another program,
-    /// and calls `meanwhile`.
+    /// Calls `meanwhile` while a process is being started, which has all open files of this one until it
+    /// becomes another program.
     fn while_a_process_starts(meanwhile: impl FnOnce()) {
-        let (told, tell) = io::pipe().unwrap();
+        let ((told, tell), (may_go, go)) = (io::pipe().unwrap(), io::pipe().unwrap());
         let mut command = Command::new("true");
-        let starts = move || {
+        let waits = move || {
             (&tell).write_all(&[1])?;
-            std::thread::sleep(Duration::from_secs(1));
-            Ok(())
+            (&may_go).read_exact(&mut [0])
         };
-        // SAFETY: between fork and exec it writes to a pipe and sleeps, which are system calls alone.
-        unsafe { command.pre_exec(starts) };
+        // SAFETY: between fork and exec it writes to a pipe and reads from one, which are system calls alone.
+        unsafe { command.pre_exec(waits) };
         std::thread::scope(|scope| {
             let starter = scope.spawn(move || command.status().unwrap());
             (&told).read_exact(&mut [0]).unwrap();
-            meanwhile();
-            assert!(!starter.is_finished(), "it took more than a second");
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(meanwhile));
+            (&go).write_all(&[1]).unwrap();
             assert!(starter.join().unwrap().success());
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
     }
 

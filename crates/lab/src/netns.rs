@@ -582,9 +582,11 @@ fn mount_own_sysfs() -> Result<()> {
 pub fn in_netns<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T> {
     let namespace = open_namespace(name)?;
     std::thread::scope(|scope| {
-        let caller = std::thread::current();
+        let mut thread = std::thread::Builder::new();
         // What it says as it panics names its caller, as one of several tests.
-        let thread = std::thread::Builder::new().name(caller.name().unwrap_or_default().into());
+        if let Some(caller) = std::thread::current().name() {
+            thread = thread.name(caller.into());
+        }
         let thread = thread.spawn_scoped(scope, || enter(&namespace, name).map(|()| f()));
         let thread = thread.map_err(|e| Error::system("start a thread", e))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
