@@ -14,6 +14,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 use weir_config::RunOptions;
+use weir_dataplane::LockFile;
 use weir_measure::result::{LinkSample, SteeringEvent, Summary};
 use weir_report::{FileSet, csv};
 
@@ -90,8 +91,9 @@ pub fn prepare(
 }
 
 /// The table by which a folder is locked. Of whatever else has its name nobody waits for the other end.
-fn lock_of(folder: &Path) -> Option<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(folder.join(TABLES[0])).ok()
+fn lock_of(folder: &Path) -> Option<LockFile> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(folder.join(TABLES[0]));
+    file.ok().map(LockFile::from)
 }
 
 /// Whether a run writes its results there.

@@ -366,11 +366,7 @@ fn free_name(folder: &Path, stem: &str) -> PathBuf {
 /// Whether the run of a journal lives: it holds the lock, also in another PID namespace, or its process is
 /// there.
 fn is_alive(path: &Path, content: &Content) -> bool {
-    let mut options = fs::OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
-    let is_locked =
-        |file: fs::File| matches!(LockFile::from(file).try_lock_shared(), Err(fs::TryLockError::WouldBlock));
-    options.open(path).is_ok_and(is_locked) || start_time(content.pid) == Some(content.started)
+    LockFile::open(path).is_ok_and(|file| file.is_taken()) || start_time(content.pid) == Some(content.started)
 }
 
 impl Content {
@@ -644,11 +640,9 @@ fn read(path: &Path) -> Result<Content, String> {
     if !is_file {
         return Err(odd("not a journal but no regular file at all".into()));
     }
-    let mut options = fs::OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
     let mut text = Vec::new();
-    let file = options.open(path).map_err(|e| odd(e.to_string()))?;
-    file.take(SIZE_MAX).read_to_end(&mut text).map_err(|e| odd(e.to_string()))?;
+    let file = LockFile::open(path).map_err(|e| odd(e.to_string()))?;
+    (&*file).take(SIZE_MAX).read_to_end(&mut text).map_err(|e| odd(e.to_string()))?;
     parse(&text).map_err(odd)
 }
 

@@ -1,7 +1,10 @@
 //! Files that are locked (flock(2)).
 
-use std::fs::File;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
 use std::ops::{Deref, DerefMut};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 /// A file whose lock, if it has one, ends with this value.
 ///
@@ -9,6 +12,20 @@ use std::ops::{Deref, DerefMut};
 /// open file, and so its lock, until it becomes another program.
 #[derive(Debug)]
 pub struct LockFile(File);
+
+impl LockFile {
+    /// Opens a file to read it, or to look at its lock. Of a pipe with its name nobody waits for the other
+    /// end.
+    pub fn open(path: &Path) -> io::Result<LockFile> {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path).map(LockFile)
+    }
+
+    /// Whether somebody else has the lock for himself.
+    pub fn is_taken(&self) -> bool {
+        matches!(self.try_lock_shared(), Err(TryLockError::WouldBlock))
+    }
+}
 
 impl From<File> for LockFile {
     fn from(file: File) -> LockFile {

@@ -241,9 +241,8 @@ impl Journal {
         let paths = all.into_iter().flatten().flatten().map(|entry| entry.path());
         let living = paths.filter_map(|path| {
             let is_journal = path.extension().is_some_and(|e| e == "jsonl") && path != self.path;
-            let file = is_journal.then(|| open(&path).ok()).flatten()?;
-            let lives = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
-            read(&lives.then(|| fs::read_to_string(&path).ok()).flatten()?)
+            let file = is_journal.then(|| LockFile::open(&path).ok()).flatten()?;
+            read(&file.is_taken().then(|| fs::read_to_string(&path).ok()).flatten()?)
         });
         living.collect()
     }
@@ -483,7 +482,7 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<PutBack> {
             let told = format!("{}: not a journal; left alone. Remedy: remove it", path.display());
             PutBack::LeftAlone(told)
         };
-        let Ok(file) = open(&path) else { continue };
+        let Ok(file) = LockFile::open(&path) else { continue };
         if !file.metadata().is_ok_and(|about| about.is_file()) {
             said.push(odd());
             continue;
@@ -521,12 +520,6 @@ pub fn restore_dead(folder: &Path, kernel: &mut dyn Kernel) -> Vec<PutBack> {
     said
 }
 
-/// Opens a journal. Of a pipe with the name of one nobody waits for the other end.
-fn open(path: &Path) -> io::Result<LockFile> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path).map(LockFile::from)
-}
-
 /// Whether a file that is open is still the one of that name.
 fn is_at(file: &File, path: &Path) -> bool {
     let known = |about: fs::Metadata| (about.dev(), about.ino());
@@ -545,7 +538,7 @@ fn dead(folder: &Path) -> Vec<Dead> {
     let all = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let journals = all.filter(|path| path.extension().is_some_and(|e| e == "jsonl"));
     let found = journals.filter_map(|path| {
-        let file = open(&path).ok()?;
+        let file = LockFile::open(&path).ok()?;
         file.try_lock().ok().filter(|()| is_at(&file, &path))?;
         let mut first = String::new();
         BufReader::new((&*file).take(READ_MAX)).read_line(&mut first).ok()?;
