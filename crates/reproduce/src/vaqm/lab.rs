@@ -16,7 +16,7 @@ use weir_units::Rate;
 
 /// Length of a run and its beginning, which is not measured, in seconds. As long as a run in the simulator:
 /// each page of QUIC begins with a slow start, so that runs differ more the shorter they are.
-pub fn length(quick: bool) -> (u64, u64) {
+fn length(quick: bool) -> (u64, u64) {
     if quick { (24, 9) } else { (120, 10) }
 }
 
@@ -34,9 +34,9 @@ fn parse(name: &str, text: &str) -> Result<RunConfig, Error> {
     RunConfig::parse(name, &text).map_err(Error::input)
 }
 
-/// A run of a case: what its scenario says, as boxes before the phones. Of the length that is given, and its
-/// beginning, in seconds.
-pub fn config(case: Case, (length, warmup): (u64, u64)) -> Result<CellConfig, Error> {
+/// A run of a case: what its scenario says, as boxes before the phones.
+pub fn config(case: Case, quick: bool) -> Result<CellConfig, Error> {
+    let (length, warmup) = length(quick);
     let scenario = case.scenario(false)?;
     let named = |name: &str| scenario.links.iter().find(|link| link.name == name);
     let names = ["sense1", "radio1", "up1", "from_server", "to_server"];
@@ -72,21 +72,19 @@ pub fn config(case: Case, (length, warmup): (u64, u64)) -> Result<CellConfig, Er
 
 /// Repeats the test.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    let length = length(arguments.quick);
     let measure = |case: Case, turns: &SideBySide, go_on: &mut dyn FnMut() -> bool| {
         let turn = || turns.exclusive(waits(host));
-        let result = cell::run(&config(case, length)?, turn, go_on)?;
+        let result = cell::run(&config(case, arguments.quick)?, turn, go_on)?;
         Ok((result, Vec::new()))
     };
-    repeat(arguments, length, note(length), host, measure)
+    repeat(arguments, NOTE, host, measure)
 }
 
-/// Has every case measured as often as is wanted, for the length that is given, says what came of each, with
-/// the lines that are given beside it, and publishes all.
+/// Has every case measured as often as is wanted, says what came of each, with the lines that are given
+/// beside it, and publishes all.
 pub fn repeat(
     arguments: &Arguments,
-    length: (u64, u64),
-    note: String,
+    note: &str,
     host: &dyn Host,
     measure: impl Fn(Case, &SideBySide, &mut dyn FnMut() -> bool) -> Result<(CellResult, Vec<String>), Error>
     + Sync,
@@ -99,7 +97,7 @@ pub fn repeat(
         format!("{} signal, {}", planned.case.signal.name(), planned.case.series())
     };
     let journal = Journal::begin(&folder, arguments.resume, host)?;
-    let done = journal.live(&plan(arguments, length)?, arguments.jobs, host, title, |planned, turns| {
+    let done = journal.live(&plan(arguments)?, arguments.jobs, host, title, |planned, turns| {
         let (result, beside) = measure(*planned.case, turns, &mut || !host.is_interrupted())?;
         let values = values_of(result);
         let told = format!(
@@ -112,16 +110,18 @@ pub fn repeat(
         let told = std::iter::once(told).chain(beside).collect::<Vec<_>>().join("\n  ");
         Ok((Run::of(planned, values), told))
     })?;
+    let (length, warmup) = length(arguments.quick);
+    let note = format!("{note} Runs of {length} s, of which {} s are measured.", length - warmup);
     let note = std::iter::once(note).chain(at_a_time(arguments.jobs)).collect::<Vec<_>>().join(" ");
     publish(done, note, arguments, &folder, host)
 }
 
 /// Every run, with the length that it has here.
-fn plan(arguments: &Arguments, length: (u64, u64)) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
+fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> {
     let seeds = times(arguments.seeds, arguments.quick, 5);
     let mut plan = Vec::new();
     for case in all() {
-        let scenario = lasting(case.scenario(false)?, length);
+        let scenario = lasting(case.scenario(false)?, length(arguments.quick));
         plan.extend(Planned::repeated(&NestedCase { case }, &scenario, seeds));
     }
     Ok(plan)
@@ -133,19 +133,13 @@ fn values_of(result: CellResult) -> Values {
     Values::new(sorted(result.rtts_ms), means, result.goodput_bps / 1e6)
 }
 
-/// What stands under the claims.
-fn note((length, warmup): (u64, u64)) -> String {
-    format!(
-        "The test of the article in network namespaces: four phones share a radio cell whose rate follows a trace, 62 Mbit/s on \
+/// What stands under the claims, but for the length of the runs.
+const NOTE: &str = "The test of the article in network namespaces: four phones share a radio cell whose rate follows a trace, 62 Mbit/s on \
          average with a strong signal and 32 with a weak one, each with a drop-tail buffer of 1 MB in the base station. \
          Three download by the kernel's TCP without end; the fourth loads a page of 1 MB and an image of 16 MB again and \
          again, by TCP or by QUIC (quinn). Senders are CUBIC. vAQM is `weir run`'s data plane before the cell: it \
          signals, or shapes with CoDel at a rate that follows the cell; each phone has an instance of its own. \
-         Round trips are the smoothed ones of the fourth phone's senders, the kernel's or quinn's. Runs of {length} s, of which \
-         {} s are measured.",
-        length - warmup
-    )
-}
+         Round trips are the smoothed ones of the fourth phone's senders, the kernel's or quinn's.";
 
 #[cfg(test)]
 mod tests {
@@ -155,7 +149,7 @@ mod tests {
     #[test]
     fn every_case_is_a_valid_configuration() {
         for case in all() {
-            let config = config(case, length(true)).unwrap_or_else(|e| panic!("{e:?}"));
+            let config = config(case, true).unwrap_or_else(|e| panic!("{e:?}"));
             assert_eq!(config.core.warnings(), Vec::<String>::new());
             assert!(config.radio.trace().is_some() && config.cell.a_to_b.link.rate.is_none());
             let (core, cell, ms) = (&config.core, &config.cell, weir_units::Duration::from_millis);

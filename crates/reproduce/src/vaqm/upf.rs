@@ -2,7 +2,7 @@
 
 use super::Arguments;
 use super::cases::{Case, Form};
-use super::lab::{config as cell_config, length, repeat};
+use super::lab::{config as cell_config, repeat};
 use crate::host::{Error, Host, Report, waits};
 use weir_lab::SideBySide;
 use weir_lab::cell::mobile::{self, MobileConfig, MobileResult};
@@ -23,21 +23,20 @@ fn queues(form: Form) -> &'static str {
 }
 
 /// A run of a case. Before the user-plane function packets only take their time.
-fn config(case: Case, length: (u64, u64)) -> Result<MobileConfig, Error> {
-    let cell = cell_config(Case { form: Form::Off, ..case }, length)?;
+fn config(case: Case, quick: bool) -> Result<MobileConfig, Error> {
+    let cell = cell_config(Case { form: Form::Off, ..case }, quick)?;
     Ok(MobileConfig { cell, waits: queues(case.form).into(), ambr: AMBR_KBPS })
 }
 
 /// Repeats the test.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    let length = length(arguments.quick);
     let measure = |case: Case, turns: &SideBySide, go_on: &mut dyn FnMut() -> bool| {
         let turn = || turns.exclusive(waits(host));
-        let result = mobile::run(&config(case, length)?, turn, go_on)?;
+        let result = mobile::run(&config(case, arguments.quick)?, turn, go_on)?;
         let lines = session_lines(&result);
         Ok((result.cell, lines))
     };
-    repeat(arguments, length, note(length), host, measure)
+    repeat(arguments, NOTE, host, measure)
 }
 
 /// What the sessions did: usage as it was reported over PFCP, and what their queues did to packets.
@@ -61,20 +60,15 @@ fn session_lines(result: &MobileResult) -> Vec<String> {
     lines
 }
 
-/// What stands under the claims.
-fn note((length, warmup): (u64, u64)) -> String {
-    format!(
-        "The article's picture of a 5G core in network namespaces: session management establishes a session for each of four \
+/// What stands under the claims, but for the length of the runs.
+const NOTE: &str = "The article's picture of a 5G core in network namespaces: session management establishes a session for each of four \
          phones over PFCP, the user-plane function (the code of `weir upf`) tunnels their packets over GTP-U to a base \
          station, which takes them out and lets them wait, 1 MB for each phone, drop-tail, before a radio link whose rate \
          follows a trace: 62 Mbit/s on average with a strong signal and 32 with a weak one. Three phones download by the \
          kernel's TCP without end; the fourth loads a page of 1 MB and an image of 16 MB again and again, by TCP or by QUIC \
          (quinn). Senders are CUBIC. vAQM is the user-plane function's, in a queue of each session: it signals, or without \
          any setting adjusts the rate to that of the bottleneck, under CoDel. Round trips are the smoothed ones of the \
-         fourth phone's senders, the kernel's or quinn's. Runs of {length} s, of which {} s are measured.",
-        length - warmup
-    )
-}
+         fourth phone's senders, the kernel's or quinn's.";
 
 #[cfg(test)]
 mod tests {
@@ -85,7 +79,7 @@ mod tests {
     #[test]
     fn every_case_is_a_valid_configuration() {
         for case in all() {
-            let config = config(case, length(true)).unwrap_or_else(|e| panic!("{e:?}"));
+            let config = config(case, true).unwrap_or_else(|e| panic!("{e:?}"));
             let upf = config.upf().unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(upf.flow.follows(), matches!(case.form, Form::Shaper | Form::Largest));
             assert_eq!(upf.follow_law == FollowedBy::Largest, case.form == Form::Largest);
