@@ -115,9 +115,8 @@ impl Sender {
         }
         // Section 3.2 step 3, option 2. By option 1, which begins with what is in flight, flows with several
         // losses per window get a tenth less than Reno's law gives them.
-        self.window.cwnd = self.window.ssthresh.unwrap_or(self.window.cwnd);
         self.force_resend = false;
-        self.reopen();
+        self.end_reduction();
         false
     }
 }

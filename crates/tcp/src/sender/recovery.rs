@@ -293,7 +293,7 @@ impl Sender {
     }
 
     /// The reduction is complete.
-    fn end_reduction(&mut self) {
+    pub(super) fn end_reduction(&mut self) {
         if let Some(ssthresh) = self.window.ssthresh
             && !self.control.owns_window()
         {
