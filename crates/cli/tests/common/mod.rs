@@ -399,9 +399,6 @@ impl Weir {
     }
 }
 
-/// A thread: of each field of its status in `/proc` the text.
-pub type Thread = BTreeMap<String, String>;
-
 /// Longest time in which nothing came of what was sent. While nothing is sent, as the sender waits for a
 /// processor, nothing is missing.
 pub fn longest_gap(sent: &[Instant], seen: &[(Instant, u32)], span: &Range<Instant>) -> Duration {
@@ -415,6 +412,9 @@ pub fn longest_gap(sent: &[Instant], seen: &[(Instant, u32)], span: &Range<Insta
     }
     longest
 }
+
+/// A thread: of each field of its status in `/proc` the text.
+pub type Thread = BTreeMap<String, String>;
 
 /// The threads of a process.
 pub fn threads(pid: u32) -> Vec<Thread> {
