@@ -8,7 +8,7 @@
 use crate::log;
 use crate::output::Failure;
 use crate::results::{self, mark_incomplete};
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fs::{Metadata, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -159,11 +159,11 @@ fn all_earlier(earlier: &Path) -> Vec<(u64, PathBuf)> {
 }
 
 /// A table with nothing but its head, under a name of its own until the one before is put aside.
-fn next_table(folder: &Path, name: &str, head: &str) -> std::io::Result<(PathBuf, File)> {
+fn next_table(folder: &Path, name: &str, head: &str) -> std::io::Result<(PathBuf, LockFile)> {
     let path = folder.join(format!(".{name}.next"));
     // What a killed run left.
     let _ = std::fs::remove_file(&path);
-    let mut file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+    let mut file = LockFile::from(OpenOptions::new().append(true).create_new(true).open(&path)?);
     // Before the old one is closed, so that one of the two is always locked.
     let _ = file.try_lock();
     match file.write_all(head.as_bytes()) {
@@ -369,7 +369,7 @@ fn heads() -> [String; 3] {
 
 /// A table that grows by whole rows.
 struct Table {
-    file: File,
+    file: LockFile,
     /// Bytes of the rows that are whole.
     len: u64,
     /// Those of it that were put aside, the latest first.
@@ -385,7 +385,7 @@ fn id(about: &Metadata) -> FileId {
     [dev, ino, len, about.mtime().into(), about.mtime_nsec().into()]
 }
 
-fn file_of(file: &File) -> std::io::Result<FileId> {
+fn file_of(file: &LockFile) -> std::io::Result<FileId> {
     file.metadata().map(|about| id(&about))
 }
 
@@ -396,7 +396,7 @@ fn file_at(path: &Path) -> Option<FileId> {
 
 impl Table {
     fn open(path: &Path) -> std::io::Result<Table> {
-        let file = OpenOptions::new().append(true).open(path)?;
+        let file = LockFile::from(OpenOptions::new().append(true).open(path)?);
         let len = file.metadata()?.len();
         Ok(Table { file, len, aside: Vec::new() })
     }
@@ -476,6 +476,17 @@ mod tests {
     }
 
     #[test]
+    fn the_folder_is_free_when_a_run_has_ended_whoever_has_its_table_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let growing = Growing::begin(folder.path(), None).unwrap();
+        // As a process has it that another thread is starting.
+        let _still_open = growing.tables[0].file.try_clone().unwrap();
+        assert!(is_taken(folder.path()));
+        growing.finish(&mut Summary::default()).unwrap();
+        assert!(!is_taken(folder.path()));
+    }
+
+    #[test]
     fn a_run_that_broke_off_says_why() {
         let folder = tempfile::tempdir().unwrap();
         let mut growing = Growing::begin(folder.path(), None).unwrap();
@@ -491,7 +502,7 @@ mod tests {
         let mut growing = Growing::begin(folder.path(), None).unwrap();
         growing.add(&rows(1.0), &[]);
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        growing.tables[1].file = full;
+        growing.tables[1].file = full.into();
         assert!(growing.add(&rows(2.0), &[]).unwrap().contains("No space left"));
         assert_eq!(growing.add(&rows(3.0), &[]), None);
         let table = fs::read_to_string(folder.path().join(TABLES[0])).unwrap();
@@ -600,7 +611,7 @@ mod tests {
             Growing::begin(out, None).unwrap().add(&rows(f64::from(run)), &[]);
             let future =
                 std::time::SystemTime::now() + Duration::from_secs(if run == 5 { 1 << 30 } else { 0 });
-            File::options().append(true).open(out.join(TABLES[0])).unwrap().set_modified(future).unwrap();
+            fs::File::options().append(true).open(out.join(TABLES[0])).unwrap().set_modified(future).unwrap();
         }
         assert_eq!((names(&all[0]), names(&kept).len()), (vec!["notes.txt".to_string()], 4));
         assert!(elsewhere.path().join("events.csv").exists() && link.exists());
