@@ -9,10 +9,12 @@
 //! The bit may be off, random or a lie. After RFC 9312 section 4.2, an edge is believed when a second packet
 //! of the new value follows (one that was overtaken flips the bit for a single packet) and when it is not
 //! closer to the one before it than half of the last period. Samples are believed after two windows of
-//! [`WINDOW`] edges that took turns between the directions, and left out when they are far from those before.
-//! Where a round-trip time to the same user is known, by the handshake to begin with, two in a row that may
-//! be one are enough: a random bit turns within a few packets, and slow start fills a deep buffer before
-//! sixteen edges have passed.
+//! [`WINDOW`] edges that took turns between the directions, and left out when they are far from those before
+//! or their edge was out of turn. At least one connection in sixteen has the bit off at an end (RFC 9000
+//! section 17.4), where it may be random, and the other end goes on: windows with many faults count against
+//! those without. Where a round-trip time to the same user is known, by the handshake to begin with, two in a
+//! row that may be one are enough at first, as slow start fills a deep buffer before sixteen edges have
+//! passed.
 
 use crate::{Rtt, Srtt, Suspicions, Way};
 use weir_units::{Bytes, Duration, Time};
@@ -21,6 +23,10 @@ use weir_units::{Bytes, Duration, Time};
 pub const WINDOW: u8 = 8;
 /// Faults in a window that are forgiven: loss hides an edge now and then.
 const FAULTS_MAX: u8 = 2;
+/// So many windows more with few faults than with many are enough.
+const TRUST: i8 = 2;
+/// So many with many faults are remembered.
+const DISTRUST: i8 = -8;
 /// Samples in a row, without a fault, that are possible beside what is known of the user.
 const POSSIBLE: u8 = 2;
 /// A sample this many times the smoothed one and the one before is an application's pause, unless it repeats.
@@ -115,9 +121,9 @@ impl Edges {
 struct Judge {
     edges: u8,
     faults: u8,
-    /// Windows without too many faults, one after the other. A random bit passes one now and then, but
-    /// hardly two.
-    clean: u8,
+    /// Windows without too many faults less those with more, at most [`TRUST`]. A random bit passes one in
+    /// twenty.
+    trust: i8,
     /// Samples in a row that may be round-trip times of this user.
     possible: u8,
 }
@@ -128,19 +134,21 @@ impl Judge {
         if self.edges == WINDOW {
             let clean = self.faults <= FAULTS_MAX;
             suspicions.spin_distrusted += u64::from(!clean);
-            let clean = if clean { self.clean.saturating_add(1) } else { 0 };
-            *self = Judge { edges: 0, faults: 0, clean, possible: self.possible };
+            let trust = if clean { TRUST.min(self.trust + 1) } else { DISTRUST.max(self.trust.min(1) - 1) };
+            *self = Judge { edges: 0, faults: 0, trust, possible: self.possible };
         }
     }
 
-    /// A sample is held beside the smallest round-trip time of the user: nothing is much faster than that.
+    /// A sample is held beside the smallest round-trip time of the user: nothing is faster than that, but for
+    /// jitter.
     fn compare(&mut self, rtt: Duration, smallest: Duration) {
-        let is_possible = rtt.saturating_mul(2) >= smallest;
+        let is_possible = rtt.saturating_mul(8) >= smallest.saturating_mul(7);
         self.possible = if is_possible { self.possible.saturating_add(1) } else { 0 };
     }
 
     fn trusts(&self) -> bool {
-        self.clean >= 2 || self.possible >= POSSIBLE
+        let is_known = self.trust == TRUST || self.trust >= 0 && self.possible >= POSSIBLE;
+        is_known && self.faults <= FAULTS_MAX
     }
 
     fn fault(&mut self) {
@@ -187,7 +195,7 @@ impl QuicFlow {
         }
         self.judge.edge(suspicions);
         self.delivered = asked.map_or(self.delivered, |asked| self.delivered.max(asked.before));
-        let timed = asked.filter(|asked| !edge.close && !asked.close)?;
+        let timed = asked.filter(|asked| in_turn && !edge.close && !asked.close)?;
         let rtt = edge.at.since(timed.at);
         smallest.into_iter().for_each(|smallest| self.judge.compare(rtt, smallest));
         if !self.judge.trusts() {

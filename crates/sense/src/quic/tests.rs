@@ -21,6 +21,15 @@ struct Path {
     lost_each: u64,
     /// The smallest round-trip time that is known of the user, in microseconds.
     known: Option<u64>,
+    /// An end whose bit is off, and thus random from packet to packet; the other one goes on as if it spun.
+    random: Option<Random>,
+}
+
+/// With which dice.
+#[derive(Clone, Copy)]
+enum Random {
+    Server(u64),
+    User(u64),
 }
 
 const PLAIN: Path = Path {
@@ -32,6 +41,7 @@ const PLAIN: Path = Path {
     overtaken_each: 0,
     lost_each: 0,
     known: None,
+    random: None,
 };
 
 /// Something on its way: when it gets there, what, its number and spin bit.
@@ -53,13 +63,20 @@ impl Path {
         let known = self.known.map(Duration::from_micros);
         let mut events: std::collections::BTreeSet<(u64, Passing, u64, bool)> = Default::default();
         let mut next = 0;
+        let (mut at_servers, mut at_users) = match self.random {
+            None => (None, None),
+            Some(Random::Server(seed)) => (Some(seed), None),
+            Some(Random::User(seed)) => (None, Some(seed)),
+        };
+        let sent =
+            |bit: bool, state: &mut Option<u64>| state.as_mut().map_or(bit, |state| dice(state) & 1 == 1);
         // The newest number and bit that each end has.
         let (mut at_server, mut at_user) = ((0, false), (0, false));
         while next < packets || !events.is_empty() {
             let send_at = next * self.gap;
             let event = events.first().copied().filter(|e| next >= packets || e.0 <= send_at);
             let Some((at, passing, number, spin)) = event else {
-                let bit = at_server.1 ^ !self.user_inverts;
+                let bit = sent(at_server.1 ^ !self.user_inverts, &mut at_servers);
                 let overtaken = self.overtaken_each > 0 && next % self.overtaken_each == 0;
                 let late = if overtaken { self.gap + self.gap / 2 } else { 0 };
                 events.insert((send_at + self.server + late, Passing::Down, next, bit));
@@ -76,7 +93,7 @@ impl Path {
                 }
                 Passing::User => {
                     at_user = at_user.max((number, spin));
-                    let bit = at_user.1 ^ self.user_inverts;
+                    let bit = sent(at_user.1 ^ self.user_inverts, &mut at_users);
                     if number % self.answered_each == 0 {
                         events.insert((at + self.user / 2, Passing::Up, number, bit));
                     }
@@ -160,6 +177,32 @@ fn a_bit_that_is_random_or_constant_gives_nothing() {
     let mut flow = QuicFlow::default();
     let constant = |n: u64| flow.spin(us(n), Way::FromUser, 40, true, None, &mut Suspicions::default());
     assert!((0..1000).filter_map(constant).next().is_none());
+}
+
+/// At least one connection in sixteen has it off at an end (RFC 9000 section 17.4); the other end does not
+/// know.
+#[test]
+fn a_bit_that_is_random_at_one_end_gives_nothing() {
+    let (mut believed, mut all) = (Vec::new(), 0);
+    for seed in 0..20 {
+        for random in [Random::Server(seed), Random::User(seed)] {
+            for (gap, answered_each) in [(100, 2), (500, 1), (500, 2), (2000, 2), (8000, 1)] {
+                for known in [None, Some(20_000)] {
+                    let path = Path { random: Some(random), gap, answered_each, known, ..PLAIN };
+                    let (samples, _) = path.run(20_000);
+                    all += 1;
+                    believed.extend((!samples.is_empty()).then_some((gap, answered_each, known, samples)));
+                }
+            }
+        }
+    }
+    // One may look like what is known, and then says nothing else.
+    let is_right = |(.., samples): &(_, _, _, Vec<Rtt>)| within(samples, 20_000, 28_000);
+    assert!(
+        believed.len() <= 1 && believed.iter().all(is_right),
+        "{} of {all}: {believed:#?}",
+        believed.len()
+    );
 }
 
 #[test]
