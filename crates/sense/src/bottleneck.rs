@@ -93,10 +93,15 @@ impl PathModel {
         self.path.is_some_and(|path| now.since(path.seen) > self.config.window)
     }
 
-    /// Whether the average says that there is a queue: half of what is tolerated is noise.
+    /// Whether the average says that there is a queue.
     fn is_queued(&self) -> bool {
+        self.average().is_some_and(|average| self.is_queue(average))
+    }
+
+    /// Whether a round trip says so: half of what is tolerated is noise.
+    fn is_queue(&self, rtt: Duration) -> bool {
         let noise = |path: Duration| path + Duration::from_nanos(self.queue_delay_over(path).as_nanos() / 2);
-        self.average().zip(self.path_rtt()).is_some_and(|(average, path)| average > noise(path))
+        self.path_rtt().is_some_and(|path| rtt > noise(path))
     }
 
     fn queue_delay_over(&self, path: Duration) -> Duration {

@@ -30,7 +30,10 @@ pub const USER_PLANE: &str = "crates/upf";
 /// A part of these crates, and which results depend on it, by paper and arm.
 type Part = (&'static str, fn(&str, &str) -> bool);
 /// What in the crates of all only some results depend on.
-pub const PARTS: [Part; 4] = [
+pub const PARTS: [Part; 6] = [
+    // What passing packets tell of a bottleneck behind.
+    ("crates/sense/src/bottleneck", |paper, _| paper == "vaqm"),
+    ("crates/sense/src/quic", |paper, _| paper == "vaqm"),
     // Queues of the user plane.
     ("crates/queue/src/pooled", |_, arm| arm == "upf"),
     // Queues of users, which vAQM's phones have in the lab, and sets of flows, which the user plane has, too.

@@ -78,6 +78,9 @@ struct Basis {
     rate: Rate,
     /// What had been sent.
     sent: u64,
+    /// Whether a queue was predicted for then, and none stood: it delivers more than was known before, and
+    /// how much more is not known.
+    is_faster: bool,
 }
 
 impl Basis {
@@ -120,6 +123,8 @@ pub struct Follower {
     /// The smallest of the last half of a Path RTT: one packet may be late by itself.
     now: WindowedMin<Duration>,
     averaged: Option<Time>,
+    /// Time between the last two of them, as far as packets waited for the shaper meanwhile.
+    gap: Duration,
     /// Whether the mean says something that was not acted on.
     fresh: bool,
     /// The largest rate that was sent while Average RTT was at or below its target.
@@ -129,8 +134,8 @@ pub struct Follower {
     /// The largest delivery rate.
     bandwidth: WindowedMax<Rate>,
     phase: Phase,
-    /// Since when nothing waits for the shaper.
-    empty_since: Option<Time>,
+    /// Whether packets wait for the shaper, and since when that is so.
+    waiting: (bool, Time),
     /// The Path RTT that bins and windows were made for.
     fitted: Duration,
 }
@@ -153,12 +158,13 @@ impl Follower {
             rtt: Duration::ZERO,
             now: WindowedMin::new(BIN_MIN),
             averaged: None,
+            gap: Duration::ZERO,
             fresh: false,
             uncongested: WindowedMax::new(RATE_WINDOW_MAX),
             largest: None,
             bandwidth: WindowedMax::new(RATE_WINDOW_MAX),
             phase: Phase::Open,
-            empty_since: None,
+            waiting: (false, start),
             fitted: Duration::ZERO,
         }
     }
@@ -232,10 +238,14 @@ impl Follower {
         if !enters_mean {
             return;
         }
+        // A bit that spins behind a long queue turns rarely. While that queue stands, what was sent is what
+        // the bottleneck got, however long that takes.
+        let busy = if self.waiting.0 { now.since(self.waiting.1) } else { Duration::ZERO };
+        self.gap = self.averaged.map_or(Duration::ZERO, |at| now.since(at)).min(busy);
         (self.averaged, self.fresh) = (Some(now), true);
         self.now.insert(now, rtt.rtt);
         let usual = path.max(self.path.average().unwrap_or(path));
-        let (width, stale) = (path.clamp(BIN_MIN, BIN_MAX), usual.saturating_mul(STALE_ROUNDS));
+        let (width, stale) = (path.clamp(BIN_MIN, BIN_MAX), usual.saturating_mul(STALE_ROUNDS).max(busy));
         if let Some(rate) = self.delivery.round_trip(now, rtt.rtt, width, stale) {
             self.latest = [Some(rate), self.latest[0]];
             self.bandwidth.insert(now, rate);
@@ -275,7 +285,9 @@ impl Follower {
     /// wait for the shaper.
     #[inline(always)]
     pub fn look(&mut self, now: Time, waiting: bool) {
-        self.empty_since = if waiting { None } else { self.empty_since.or(Some(now)) };
+        if waiting != self.waiting.0 {
+            self.waiting = (waiting, now);
+        }
         if let Some(path) = self.path.path_rtt() {
             self.decide(now, path);
         }
@@ -338,15 +350,14 @@ impl Follower {
         let target = self.path.target_rtt().unwrap_or(current);
         match phase {
             Phase::Following { rate, .. } => {
-                let idle = self.empty_since.is_some_and(|since| now.since(since) >= path.saturating_mul(2));
-                if idle && current <= target {
+                if self.is_idle(now, path) && current <= target {
                     return Phase::Open;
                 }
                 let next = match self.news() {
                     Some(()) => self.law(now, path, current, target),
                     None => self.predicted(now, path, target),
                 };
-                let next = next.filter(|next| *next > rate || self.empty_since.is_none() || current > target);
+                let next = next.filter(|next| *next > rate || self.waiting.0 || current > target);
                 Phase::Following { rate: next.unwrap_or(rate), tried: now }
             }
             phase if current <= target => phase,
@@ -390,7 +401,10 @@ impl Follower {
         } else {
             self.latest.into_iter().flatten().max()
         };
-        let basis = Basis { at: now, rtt: current, rate: known?, sent: self.sent };
+        let is_queued = |rtt| self.path.is_queue(rtt);
+        let was_to_wait = self.basis.is_some_and(|basis| is_queued(basis.predicted(now, self.sent)));
+        let is_faster = was_to_wait && !is_queued(current);
+        let basis = Basis { at: now, rtt: current, rate: known?, sent: self.sent, is_faster };
         self.basis = Some(basis);
         Some(self.proportional(path, basis.rate, current, target))
     }
@@ -398,6 +412,9 @@ impl Follower {
     /// The rate for the round trip that is predicted, when none was measured for a Path RTT.
     fn predicted(&self, now: Time, path: Duration, target: Duration) -> Option<Rate> {
         let basis = self.basis.filter(|basis| now.since(basis.at) >= path)?;
+        if basis.is_faster {
+            return None;
+        }
         let rtt = basis.predicted(now, self.sent).max(path);
         Some(self.proportional(path, basis.rate, rtt, target))
     }
@@ -410,21 +427,26 @@ impl Follower {
     /// Nothing is measured, or all is well: while packets wait, a little more is tried from time to time.
     fn probe_without_samples(&self, now: Time, path: Duration, phase: Phase) -> Phase {
         let Phase::Following { rate, tried } = phase else { return phase };
-        let idle = self.empty_since.is_some_and(|since| now.since(since) >= path.saturating_mul(2));
-        if idle {
+        if self.is_idle(now, path) {
             return Phase::Open;
         }
-        if now.since(tried) < path || self.empty_since.is_some() {
+        if now.since(tried) < path || !self.waiting.0 {
             return phase;
         }
         let more = Rate::from_bps(rate.as_bps().saturating_add(rate.as_bps() / 16));
         Phase::Following { rate: more.min(FASTEST), tried: now }
     }
 
+    fn is_idle(&self, now: Time, path: Duration) -> bool {
+        let (waiting, since) = self.waiting;
+        !waiting && now.since(since) >= path.saturating_mul(2)
+    }
+
     /// Whether the mean is so old that it says nothing about now: flows that were measured stopped, or were
     /// starved.
     fn is_blind(&self, now: Time) -> bool {
-        let memory = self.path.average().unwrap_or(self.rtt).saturating_mul(4).max(BLIND_AFTER);
+        let usual = self.path.average().unwrap_or(self.rtt).saturating_mul(4);
+        let memory = usual.max(BLIND_AFTER).max(self.gap.saturating_mul(2));
         self.averaged.is_none_or(|at| now.since(at) > memory)
     }
 
