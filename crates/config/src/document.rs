@@ -4,6 +4,7 @@ use crate::axes::{SCHEMES, axis_of, forget_axis, scheme_that_sets};
 use crate::errors::{Errors, Place, Wrong};
 use crate::limits::MAX_NESTING;
 use crate::problems::Problems;
+use crate::trace::Trace;
 use crate::tree::{Entry, Item, Node, Table};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ pub struct Document {
     /// Where relative paths in it start.
     pub(crate) folder: PathBuf,
     pub(crate) root: Table,
+    /// Traces that are at hand, by the paths by which it may name them.
+    pub(crate) traces: Vec<(String, Trace)>,
 }
 
 /// Reads a file as text, of at most so many bytes.
@@ -78,7 +81,15 @@ impl Document {
         let is_dotted = |span: Range<usize>| !matches!(text.as_bytes().get(span.start), Some(b'{' | b'['));
         let root =
             table_from(table.get_ref(), Place::Line(1), false, &Source { at: &at, is_dotted: &is_dotted });
-        Ok(Document { file: file.to_string(), folder, root })
+        Ok(Document { file: file.to_string(), folder, root, traces: Vec::new() })
+    }
+
+    /// Takes a trace for what is in the file at `path`, so that nobody looks for that file: for a program that
+    /// brings a scenario with it.
+    #[must_use]
+    pub fn bring(mut self, path: &str, trace: Trace) -> Document {
+        self.traces.push((path.to_string(), trace));
+        self
     }
 
     /// Sets a value over what the file says: `set("run.duration", "5s")`. The value is TOML, or a text that

@@ -37,6 +37,7 @@ impl Document {
     pub fn scenario(&self) -> Result<Scenario, Errors> {
         let mut p = Problems::knowing(&self.file, IN_SCENARIO);
         p.library = Library::of(self.folder.clone());
+        self.traces.iter().for_each(|(path, trace)| p.library.bring(path, trace.clone()));
         let here = Here { table: &self.root, path: String::new() };
         let mut scenario = Scenario::read(&here, &mut p);
         if let Some(scenario) = scenario.as_mut().filter(|_| p.is_empty()) {

@@ -11,6 +11,8 @@ use std::rc::Rc;
 /// Most different trace files of a scenario, and most descriptions of pages.
 pub const MAX_TRACES: usize = 100;
 
+const TRACES: &str = "trace files";
+
 /// Kind and path of a file.
 type Name = (&'static str, String);
 /// What files have in them, or why they cannot be read.
@@ -31,7 +33,12 @@ impl Library {
 
     /// The trace in a file.
     pub fn trace(&self, path: &str) -> Result<Trace, Wrong> {
-        self.content("trace files", path, Trace::load)
+        self.content(TRACES, path, Trace::load)
+    }
+
+    /// Takes a trace for the content of a file, which is not looked for.
+    pub fn bring(&self, path: &str, trace: Trace) {
+        self.known.borrow_mut().insert((TRACES, path.to_string()), Ok(Rc::new(trace)));
     }
 
     /// What a file has in it that `load` reads. Each `kind` of file, its plural for messages, has one type.

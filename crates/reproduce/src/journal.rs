@@ -5,6 +5,7 @@
 use crate::host::run_live;
 use crate::host::{Error, Host, Made};
 use crate::runs::{Planned, Run, run_all};
+use crate::traces;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -318,8 +319,10 @@ fn entries(bytes: &[u8]) -> Result<(BTreeMap<Name, Entry>, usize), rmp_serde::de
 fn by_today(entries: BTreeMap<Name, Entry>) -> BTreeMap<Name, Entry> {
     let mut read: BTreeMap<String, String> = BTreeMap::new();
     let today = |text: &String| {
-        let scenario = Document::parse("the scenario of a run", text).and_then(|file| file.scenario());
-        scenario.map_or_else(|_| text.clone(), |scenario| scenario.to_toml())
+        let document = Document::parse("the scenario of a run", text).ok();
+        let document = document.and_then(|document| traces::bring(document).ok());
+        let scenario = document.and_then(|document| document.scenario().ok());
+        scenario.map_or_else(|| text.clone(), |scenario| scenario.to_toml())
     };
     let renamed = entries.into_iter().map(|(name, entry)| {
         let scenario = read.entry(name.scenario).or_insert_with_key(today).clone();

@@ -63,10 +63,16 @@ struct Case {
 
 /// Two runs of each of two cases at a rate.
 fn plan(rate: &str) -> Vec<Planned<Case>> {
+    plan_of(&format!("rate = \"{rate}\""))
+}
+
+/// The same of a link that this key makes.
+fn plan_of(link: &str) -> Vec<Planned<Case>> {
     let text = format!(
-        "title = \"t\"\n[link]\nrate = \"{rate}\"\n[path]\nrtt = \"10ms\"\n[aqm]\nname = \"gsp\"\n[run]\nduration = \"1s\"\n[[flows]]\ncount = 1\n"
+        "title = \"t\"\n[link]\n{link}\n[path]\nrtt = \"10ms\"\n[aqm]\nname = \"gsp\"\n[run]\nduration = \"1s\"\n[[flows]]\ncount = 1\n"
     );
-    let scenario = Document::parse("s.toml", &text).unwrap().scenario().unwrap();
+    let document = traces::bring(Document::parse("s.toml", &text).unwrap()).unwrap();
+    let scenario = document.scenario().unwrap();
     [2, 9].iter().flat_map(|flows| Planned::repeated(&Case { flows: *flows }, &scenario, 2)).collect()
 }
 
@@ -129,7 +135,16 @@ fn told(runs: &[Run<Case, Values>]) -> Vec<String> {
 
 #[test]
 fn a_scenario_of_before_is_that_of_today_where_it_says_the_same() {
-    let name = Name::of(&plan("1Gbit/s")[0]);
+    for (link, other) in [
+        ("rate = \"1Gbit/s\"", "rate = \"2Gbit/s\""),
+        ("trace = \"traces/cell_weak.trace\"", "trace = \"traces/cell_strong.trace\""),
+    ] {
+        a_scenario_with_this_link_is_that_of_today(link, other);
+    }
+}
+
+fn a_scenario_with_this_link_is_that_of_today(link: &str, other: &str) {
+    let name = Name::of(&plan_of(link)[0]);
     let entry = || Entry { made: Quiet(Mutex::default()).made(), body: 0..0 };
     let read = |scenario: String| {
         let entries = by_today(BTreeMap::from([(Name { scenario, ..name.clone() }, entry())]));
@@ -140,7 +155,8 @@ fn a_scenario_of_before_is_that_of_today_where_it_says_the_same() {
     let older = name.scenario.lines().filter(kept).collect::<Vec<_>>().join("\n");
     assert!(older.len() < name.scenario.len() / 2 && name.scenario.contains("accounting = \"line\""));
     assert_eq!(read(older.clone()), name);
-    assert_ne!(read(older.replace("1Gbit/s", "2Gbit/s")), name);
+    assert!(older.contains(link));
+    assert_ne!(read(older.replace(link, other)), name);
     assert_eq!(read("no longer a scenario".into()).scenario, "no longer a scenario");
 }
 

@@ -26,6 +26,7 @@ mod segments;
 mod statistics;
 pub mod steering;
 pub mod summary;
+mod traces;
 pub mod vaqm;
 
 pub use choice::{Arm, Choice, by_name};

@@ -72,7 +72,7 @@ pub(super) fn document(name: &str, text: &str) -> Result<Document, Errors> {
         item: Item { node: Node::List(items), place: place.clone() },
     });
     let root = Table { entries: entries.collect(), place: Place::Line(1), is_dotted: false };
-    p.finish(Some(Document { file: name.into(), folder: Default::default(), root }))
+    p.finish(Some(Document { file: name.into(), folder: Default::default(), root, traces: Vec::new() }))
 }
 
 /// A field of that line as it would be written in TOML.

@@ -4,9 +4,10 @@
 use super::Arguments;
 use crate::host::Error;
 use crate::runs::{NestedCase, Planned, times};
+use crate::traces;
 use serde::Serialize;
 use weir_aqm::Value;
-use weir_config::{AqmConfig, Document, Protocol, QueueConfig, Scenario, Trace, TraceFile, Upstream};
+use weir_config::{AqmConfig, Document, Protocol, QueueConfig, Scenario, Upstream};
 use weir_units::Duration;
 
 /// How well the phones hear the base station.
@@ -28,25 +29,12 @@ impl Signal {
         ["strong", "weak"][self as usize]
     }
 
-    /// Name of the scenario file, its content, and that of its trace.
-    fn files(self) -> (&'static str, &'static str, &'static [u8]) {
-        macro_rules! trace {
-            ($name:literal) => {
-                include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/traces/", $name, ".trace"))
-            };
+    /// Name of the scenario file, and its content.
+    fn file(self) -> (&'static str, &'static str) {
+        match self {
+            Signal::Strong => scenario_file!("vaqm_cell_strong.toml"),
+            Signal::Weak => scenario_file!("vaqm_cell_weak.toml"),
         }
-        let ((name, text), trace): (_, &[u8]) = match self {
-            Signal::Strong => (scenario_file!("vaqm_cell_strong.toml"), trace!("cell_strong")),
-            Signal::Weak => (scenario_file!("vaqm_cell_weak.toml"), trace!("cell_weak")),
-        };
-        (name, text, trace)
-    }
-
-    /// The trace of the cell and its path in a scenario.
-    pub fn trace(self) -> Result<(String, Trace), Error> {
-        let path = format!("traces/cell_{}.trace", self.name());
-        let trace = Trace::parse(&path, self.files().2).map_err(Error::input)?;
-        Ok((path, trace))
     }
 }
 
@@ -133,21 +121,14 @@ impl Case {
 
     /// The same with more tables in the file.
     pub fn scenario_with(&self, quick: bool, more: &str) -> Result<Scenario, Error> {
-        let (name, text, _) = self.signal.files();
-        let (path, trace) = self.signal.trace()?;
-        // The program brings the trace with it, wherever it is run.
-        let text = text.replace(&format!("trace = \"{path}\""), "rate = \"1Gbit/s\"") + more;
-        let mut scenario =
-            Document::parse(name, &text).and_then(|file| file.scenario()).map_err(Error::input)?;
+        let (name, text) = self.signal.file();
+        let document = Document::parse(name, &format!("{text}{more}")).map_err(Error::input)?;
+        let mut scenario = traces::bring(document)?.scenario().map_err(Error::input)?;
         scenario.run.seeds = 1;
         if quick {
             scenario.run.duration = Duration::from_secs(30);
         }
         for link in &mut scenario.links {
-            if link.medium.is_some() {
-                link.shape.rate = None;
-                link.variation.trace = Some(TraceFile { path: path.clone(), trace: trace.clone() });
-            }
             if link.upstream != Upstream::Off {
                 link.upstream = self.form.upstream();
                 if link.upstream.follows() {

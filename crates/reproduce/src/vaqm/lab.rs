@@ -168,9 +168,11 @@ mod tests {
                 }
             );
         }
-        assert!(
-            Signal::Weak.trace().unwrap().1.average_rate() < Signal::Strong.trace().unwrap().1.average_rate()
-        );
+        let average = |signal| {
+            let of_signal = all().into_iter().find(|case| case.signal == signal).unwrap();
+            config(of_signal, true).unwrap().radio.trace().unwrap().average_rate()
+        };
+        assert!(average(Signal::Weak) < average(Signal::Strong));
     }
 
     #[test]
