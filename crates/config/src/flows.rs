@@ -160,6 +160,9 @@ section! {
         congestion: String = or(USUAL.to_string(), such(WORD, |t: &String| word(t, 15))) => [Simulator, Row];
         /// Transport protocol: "tcp", or "quic" for one that shows the network nothing but a spin bit.
         protocol: Protocol = or(Protocol::Tcp, Range::Any) => [Simulator];
+        /// Whether connections of QUIC set the spin bit. Each end has it off in one of sixteen at least (RFC
+        /// 9000 section 17.4); it is random then.
+        spin: bool = or(true, Range::Any) => [Simulator];
         /// Whether the flows use ECN. "dctcp" and "prague" are Reno without it, as in Linux; the lab has them
         /// with it only.
         ecn: EcnUse = EcnRule => [Simulator, Row];
@@ -364,6 +367,14 @@ impl FlowGroup {
         if self.protocol == Protocol::Quic && self.host.handshake {
             here.wrong(p, "handshake", "is that of TCP, and `protocol` is \"quic\"", "remove one of the two");
         }
+        if self.protocol == Protocol::Tcp && !self.spin {
+            here.wrong(
+                p,
+                "spin",
+                "is that of QUIC, and `protocol` is \"tcp\"",
+                "remove it, or set `protocol = \"quic\"`",
+            );
+        }
         if self.congestion == NO_CONGESTION {
             let remedy = format!("name one, such as \"{USUAL}\", or give an `udp_rate`");
             here.wrong(p, "congestion", "cannot be \"none\" for TCP", remedy);
@@ -414,7 +425,8 @@ impl FlowGroup {
             here.wrong(p, "udp_rate", "does not go with `transfer`", remedy);
         }
         let quic = (self.protocol == Protocol::Quic).then(|| "protocol".to_string());
-        for key in self.host.changed().into_iter().chain(quic) {
+        let spin = (!self.spin).then(|| "spin".to_string());
+        for key in self.host.changed().into_iter().chain(quic).chain(spin) {
             here.wrong(p, &key, "says nothing about datagrams", format!("remove it, or `{by}`"));
         }
         if by == "udp_rate" {

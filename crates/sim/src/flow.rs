@@ -61,6 +61,8 @@ pub enum Shows {
     Tcp,
     /// The spin bit of QUIC.
     Spin,
+    /// QUIC without it: a bit that is random.
+    RandomBit,
     /// Nothing.
     Nothing,
 }

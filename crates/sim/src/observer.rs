@@ -184,7 +184,8 @@ impl Shown {
                 stamps: Some(Stamps { value: clock(segment.sent), echo: 0 }),
                 ..Segment::default()
             }),
-            Shows::Spin => quic(segment.spin, segment.seq == 0 && !segment.retransmission),
+            Shows::Spin => quic(segment.spin, is_first(segment)),
+            Shows::RandomBit => quic(coin(segment.sent), is_first(segment)),
             Shows::Nothing => Transport::Other,
         }
     }
@@ -205,9 +206,20 @@ impl Shown {
                 ..Segment::default()
             }),
             Shows::Spin => quic(ack.spin, ack.next <= 2),
+            Shows::RandomBit => quic(coin(ack.echo + Duration::from_nanos(1)), ack.next <= 2),
             Shows::Nothing => Transport::Other,
         }
     }
+}
+
+fn is_first(segment: &weir_tcp::Segment) -> bool {
+    segment.seq == 0 && !segment.retransmission
+}
+
+/// A bit that is random from packet to packet, and the same in each run: the last one of a hash of when it was
+/// sent.
+fn coin(sent: Time) -> bool {
+    (sent.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).count_ones() % 2 == 1
 }
 
 /// Handshakes are not modelled: the first packet and its acknowledgement stand for them.

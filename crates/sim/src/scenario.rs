@@ -158,7 +158,8 @@ fn shows(group: &FlowGroup) -> Shows {
     match (group.traffic().is_transported(), group.protocol) {
         (false, _) => Shows::Nothing,
         (true, Protocol::Tcp) => Shows::Tcp,
-        (true, Protocol::Quic) => Shows::Spin,
+        (true, Protocol::Quic) if group.spin => Shows::Spin,
+        (true, Protocol::Quic) => Shows::RandomBit,
     }
 }
 

@@ -102,6 +102,12 @@ fn quic_and_datagrams_have_no_such_handshake() {
     };
     assert!(refused("protocol = \"quic\"\n").contains("key `flows.0.handshake`: is that of TCP"));
     assert!(refused("udp_rate = \"1Mbit/s\"\n").contains("flows.0.handshake`: says nothing about datagrams"));
+    let refused = |flows: &str| {
+        let text = quiet(LINK, &format!("[[flows]]\nspin = false\n{flows}"), "5s");
+        weir_config::Scenario::parse("test.toml", &text).unwrap_err().to_string()
+    };
+    assert!(refused("").contains("key `flows.0.spin`: is that of QUIC, and `protocol` is \"tcp\""));
+    assert!(refused("udp_rate = \"1Mbit/s\"\n").contains("flows.0.spin`: says nothing about datagrams"));
 }
 
 /// A run that ends while SYNs and their answers travel loses no packet, and a flow that stops before its

@@ -153,6 +153,28 @@ fn tcp_and_quic_show_the_path_and_little_is_unmeasured() {
     }
 }
 
+/// A flow of QUIC that does not spin tells of the path by its handshake alone, and another one tells of the
+/// queue that both have. Alone it is not shortened.
+#[test]
+fn quic_without_a_spin_bit_is_known_by_the_flow_beside_it() {
+    let silent = "[[flows]]\nprotocol = \"quic\"\nspin = false\n";
+    for law in [INFORM, FOLLOW] {
+        let simulation = simulation(&phone(law, silent));
+        let observer = simulation.links()[0].observer.as_ref().unwrap();
+        let coverage = observer.coverage().share().unwrap();
+        let suspicions = observer.suspicions().unwrap();
+        assert!(coverage < 0.1 && suspicions.spin_distrusted > 100, "{coverage} {suspicions:?}");
+        let both = format!("{silent}[[flows]]\n");
+        let [alone, off, on] =
+            [(law, silent), ("", &both), (law, &both)].map(|(law, flows)| measured(&phone(law, flows)));
+        assert!(alone.median_ms > 500.0, "{alone:?}");
+        assert!(
+            off.median_ms > 3.0 * on.median_ms && on.goodput_mbps > 0.9 * off.goodput_mbps,
+            "{off:?} {on:?}"
+        );
+    }
+}
+
 #[test]
 fn one_flow_keeps_its_throughput_without_the_delay() {
     for (flow, least) in [("[[flows]]\n", 0.98), ("[[flows]]\nprotocol = \"quic\"\n", 0.95)] {
