@@ -84,8 +84,8 @@ impl Document {
         Ok(Document { file: file.to_string(), folder, root, traces: Vec::new() })
     }
 
-    /// Takes a trace for what is in the file at `path`, so that nobody looks for that file: for a program that
-    /// brings a scenario with it.
+    /// Takes a trace for what is in the file at `path`, so that nobody looks for that file: for a program
+    /// that brings a scenario with it.
     #[must_use]
     pub fn bring(mut self, path: &str, trace: Trace) -> Document {
         self.traces.push((path.to_string(), trace));

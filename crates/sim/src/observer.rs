@@ -216,7 +216,7 @@ fn is_first(segment: &weir_tcp::Segment) -> bool {
     segment.seq == 0 && !segment.retransmission
 }
 
-/// A bit that is random from packet to packet, and the same in each run: the last one of a hash of when it was
+/// A bit that is random from packet to packet, and the same in each run: the parity of a hash of when it was
 /// sent.
 fn coin(sent: Time) -> bool {
     (sent.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).count_ones() % 2 == 1
