@@ -14,7 +14,7 @@
 use super::{PathConfig, PathModel};
 use crate::history::Delivery;
 use crate::rate::Bins;
-use crate::{Rtt, WindowedMax, WindowedMin};
+use crate::{LIVE, Rtt, WindowedMax, WindowedMin};
 use weir_units::{Bytes, Duration, Rate, Time};
 
 /// Bins are as long as Path RTT, within these.
@@ -123,7 +123,8 @@ pub struct Follower {
     /// The smallest of the last half of a Path RTT: one packet may be late by itself.
     now: WindowedMin<Duration>,
     averaged: Option<Time>,
-    /// Time between the last two of them, as far as packets waited for the shaper meanwhile.
+    /// Time between the last two of them, as far as packets waited for the shaper meanwhile, and at most
+    /// [`LIVE`]: what shows nothing may keep them waiting for longer.
     gap: Duration,
     /// Whether the mean says something that was not acted on.
     fresh: bool,
@@ -241,7 +242,7 @@ impl Follower {
         // A bit that spins behind a long queue turns rarely. While that queue stands, what was sent is what
         // the bottleneck got, however long that takes.
         let busy = if self.waiting.0 { now.since(self.waiting.1) } else { Duration::ZERO };
-        self.gap = self.averaged.map_or(Duration::ZERO, |at| now.since(at)).min(busy);
+        self.gap = self.averaged.map_or(Duration::ZERO, |at| now.since(at)).min(busy).min(LIVE);
         (self.averaged, self.fresh) = (Some(now), true);
         self.now.insert(now, rtt.rtt);
         let usual = path.max(self.path.average().unwrap_or(path));

@@ -180,13 +180,39 @@ fn round_trips_that_are_rare_are_predicted() {
 /// What was delivered long ago is no base, however rare round trips have become.
 #[test]
 fn a_rate_is_found_again_by_round_trips_that_are_rare() {
-    for sparse in [24, 48, 96, 200] {
+    for sparse in [24, 48, 96, 200, 320] {
         let mut model = Model::new(&[(0, 2), (20_000, 20)]);
         model.run_until(20_000);
         model.sparse = sparse;
         let usage = model.usage(30_000, 60_000);
         assert!((0.9..=1.02).contains(&usage), "{usage} with one in {sparse} quarters");
     }
+}
+
+/// Where one round trip in half a minute is seen beside packets that show nothing, it is soon too old.
+#[test]
+fn a_round_trip_that_is_seen_once_holds_the_rate_for_seconds_only() {
+    let mut follower = Follower::new(FollowConfig::default(), Time::ZERO);
+    let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
+    let mut passed = 0;
+    let mut run = |until: u64, rtts: &[(u64, u64)]| {
+        for ms in passed..until {
+            follower.forwarded(at(ms), Bytes::new(2500));
+            if let Some((_, rtt)) = rtts.iter().find(|(when, _)| *when == ms) {
+                let rtt = Rtt { rtt: Duration::from_millis(*rtt), held: Duration::ZERO, doubtful: false };
+                follower.sample(at(ms), rtt, true);
+            }
+            follower.look(at(ms), true);
+        }
+        passed = until;
+        follower.rate().map_or(f64::INFINITY, Rate::as_bps_f64)
+    };
+    let each: Vec<(u64, u64)> = (1..50).map(|n| (n * 40, if n < 25 { 40 } else { 90 })).collect();
+    run(2000, &each);
+    run(32_000, &[]);
+    let then = run(35_000, &[(32_000, 90)]);
+    let later = run(40_000, &[]);
+    assert!((1e6..30e6).contains(&then) && later > 2.0 * then, "{then} {later}");
 }
 
 #[test]
