@@ -36,6 +36,9 @@ const STALE_ROUNDS: u64 = 4;
 const DRAIN_MIN: Duration = Duration::from_millis(200);
 /// A mean that is older than this, and than four round-trip times, says nothing.
 const BLIND_AFTER: Duration = Duration::from_secs(1);
+/// A prediction that was wrong so often in a row is none: once it is wrong after a drain, too, in which less
+/// was delivered than could have been.
+const REFUTED: u8 = 2;
 /// No more is tried than the fastest link has: others may hold packets back, so that trying would never end.
 const FASTEST: Rate = Rate::from_mbps(1_000_000);
 /// The share of the bottleneck's rate that is sent while it is drained.
@@ -78,9 +81,8 @@ struct Basis {
     rate: Rate,
     /// What had been sent.
     sent: u64,
-    /// Whether a queue was predicted for then, and none stood: it delivers more than was known before, and
-    /// how much more is not known.
-    is_faster: bool,
+    /// So many decisions in a row that a queue was predicted for then, and none stood.
+    refuted: u8,
 }
 
 impl Basis {
@@ -404,8 +406,9 @@ impl Follower {
         };
         let is_queued = |rtt| self.path.is_queue(rtt);
         let was_to_wait = self.basis.is_some_and(|basis| is_queued(basis.predicted(now, self.sent)));
-        let is_faster = was_to_wait && !is_queued(current);
-        let basis = Basis { at: now, rtt: current, rate: known?, sent: self.sent, is_faster };
+        let before = self.basis.filter(|_| was_to_wait && !is_queued(current));
+        let refuted = before.map_or(0, |basis| basis.refuted.saturating_add(1));
+        let basis = Basis { at: now, rtt: current, rate: known?, sent: self.sent, refuted };
         self.basis = Some(basis);
         Some(self.proportional(path, basis.rate, current, target))
     }
@@ -413,7 +416,8 @@ impl Follower {
     /// The rate for the round trip that is predicted, when none was measured for a Path RTT.
     fn predicted(&self, now: Time, path: Duration, target: Duration) -> Option<Rate> {
         let basis = self.basis.filter(|basis| now.since(basis.at) >= path)?;
-        if basis.is_faster {
+        // The bottleneck delivers more than was known, and how much more is not known.
+        if basis.refuted >= REFUTED {
             return None;
         }
         let rtt = basis.predicted(now, self.sent).max(path);

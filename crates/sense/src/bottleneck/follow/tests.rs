@@ -163,17 +163,13 @@ fn round_trips_that_are_rare_are_predicted() {
     for sparse in [6, 12, 24, 48] {
         let mut model = Model { sparse, ..Model::new(&[(0, 20)]) };
         let usage = model.usage(20_000, 40_000);
-        let mut queues: Vec<Duration> = Vec::new();
+        let mut most = Duration::ZERO;
         for n in 0..1000 {
             model.run_until(40_000 + n * 20);
-            queues.push(model.queue());
+            most = most.max(model.queue());
         }
-        queues.sort();
         assert!((0.85..=1.01).contains(&usage), "{usage} with one in {sparse} quarters");
-        // After a drain half more than is known may be tried, until the next round trip.
-        let (usual, most) = (PATH.saturating_mul(3), PATH.saturating_mul(if sparse < 48 { 3 } else { 6 }));
-        let (usually, longest) = (queues[900], queues[999]);
-        assert!(usually <= usual && longest <= most, "{usually}, {longest} with one in {sparse} quarters");
+        assert!(most <= PATH.saturating_mul(3), "{most} with one in {sparse} quarters");
     }
 }
 
