@@ -8,7 +8,7 @@
 use crate::log;
 use crate::output::Failure;
 use crate::results::{self, mark_incomplete};
-use std::fs::{Metadata, OpenOptions, TryLockError};
+use std::fs::{Metadata, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ fn lock_of(folder: &Path) -> Option<LockFile> {
 
 /// Whether a run writes its results there.
 fn is_taken(folder: &Path) -> bool {
-    lock_of(folder).is_some_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    lock_of(folder).is_some_and(|file| file.is_taken())
 }
 
 /// The process that does, as the kernel lists who has locked what (proc(5), `/proc/locks`).

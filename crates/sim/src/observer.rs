@@ -1,6 +1,7 @@
 //! What a link learns of bottlenecks behind it from the packets that pass: the code of
 //! `weir-sense`, given what it would have read.
 
+use crate::dice::Dice;
 use crate::flow::Shows;
 use crate::packet::Body;
 use weir_config::{NetworkLink, Upstream};
@@ -185,7 +186,7 @@ impl Shown {
                 ..Segment::default()
             }),
             Shows::Spin => quic(segment.spin, is_first(segment)),
-            Shows::RandomBit => quic(coin(segment.sent), is_first(segment)),
+            Shows::RandomBit => quic(random_bit(segment.sent, "spin.data"), is_first(segment)),
             Shows::Nothing => Transport::Other,
         }
     }
@@ -206,7 +207,7 @@ impl Shown {
                 ..Segment::default()
             }),
             Shows::Spin => quic(ack.spin, ack.next <= 2),
-            Shows::RandomBit => quic(coin(ack.echo + Duration::from_nanos(1)), ack.next <= 2),
+            Shows::RandomBit => quic(random_bit(ack.echo, "spin.ack"), ack.next <= 2),
             Shows::Nothing => Transport::Other,
         }
     }
@@ -216,10 +217,10 @@ fn is_first(segment: &weir_tcp::Segment) -> bool {
     segment.seq == 0 && !segment.retransmission
 }
 
-/// A bit that is random from packet to packet, and the same in each run: the parity of a hash of when it was
-/// sent.
-fn coin(sent: Time) -> bool {
-    (sent.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).count_ones() % 2 == 1
+/// A bit that is random from packet to packet: the first one of the dice of when that, or what it answers,
+/// was sent.
+fn random_bit(sent: Time, name: &str) -> bool {
+    Dice::of(sent.as_nanos(), name).bits() & 1 == 1
 }
 
 /// Handshakes are not modelled: the first packet and its acknowledgement stand for them.
