@@ -250,6 +250,9 @@ pub struct Ended {
     pub stderr: String,
 }
 
+/// How a warning begins that the loop waited for a processor for more than 5 % of the time.
+const LOOP_STOOD: &str = "the packet loop did not turn";
+
 impl Ended {
     /// The one JSON object on standard output.
     pub fn json(&self) -> serde_json::Value {
@@ -264,10 +267,26 @@ impl Ended {
     pub fn warnings(&self) -> Vec<String> {
         let warnings = self.json()["warnings"].as_array().unwrap().clone();
         let all = warnings.iter().map(|warning| warning.as_str().unwrap().to_string());
-        let is_expected = |warning: &String| {
-            warning.starts_with("the packet loop did not turn") || warning.contains("does not see VLAN tags")
-        };
+        let is_expected =
+            |warning: &String| warning.starts_with(LOOP_STOOD) || warning.contains("does not see VLAN tags");
         all.filter(|warning| !is_expected(warning)).collect()
+    }
+
+    /// Whether all packets went through the loop. The kernel forwards past one that does not turn for long,
+    /// also past packets that wait.
+    pub fn not_bypassed(&self) -> Result<(), String> {
+        self.without(|warning| warning.contains("forwarded by the kernel past the queues"))
+    }
+
+    /// The same where it is also decided by when packets are handled, which takes a processor.
+    pub fn loop_was_there(&self) -> Result<(), String> {
+        self.not_bypassed().and_then(|()| self.without(|warning| warning.starts_with(LOOP_STOOD)))
+    }
+
+    fn without(&self, is_meant: impl Fn(&str) -> bool) -> Result<(), String> {
+        let warnings = self.json()["warnings"].as_array().unwrap().clone();
+        let mut texts = warnings.iter().map(|warning| warning.as_str().unwrap());
+        texts.find(|warning| is_meant(warning)).map_or(Ok(()), |warning| Err(warning.to_string()))
     }
 
     /// A counter of a link's `faults`.
@@ -461,10 +480,30 @@ pub fn rights_of_loop() -> u64 {
     privileges::LOOP.iter().fold(0, |all, one| all | one.bitmask())
 }
 
+/// Does it anew while that comes to nothing, which gives why; after a minute the test is skipped with it.
+pub fn until_decided<T>(mut attempt: impl FnMut() -> Result<T, String>) -> Option<T> {
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Ok(done) => return Some(done),
+            Err(why) if begun.elapsed() > PATIENCE => {
+                skipped(format!("undecided, as in each attempt {why}"));
+                return None;
+            }
+            Err(why) => say(format!("undecided, as {why}: once more")),
+        }
+    }
+}
+
+/// Whether packets came in the order of their numbers, each once.
+pub fn in_order(numbers: &[u32]) -> Result<(), String> {
+    let wrong = numbers.windows(2).find(|pair| pair[0] >= pair[1]);
+    wrong.map_or(Ok(()), |pair| Err(format!("packet {} came behind packet {}", pair[1], pair[0])))
+}
+
 /// Runs a link, and sends frames that all have to be there while the `first` ones are being sent, which
 /// takes longer than `within`. Gives what left the link, of which so many frames are waited for, and the
-/// results. A thread that waits for a processor meanwhile sends them too late: then all is done anew, and
-/// where that is so for a minute, the test is skipped.
+/// results. A thread that waits for a processor meanwhile sends them too late: then it is undecided.
 pub fn sent_at_once(
     config: &str,
     first: &[Vec<u8>],
@@ -472,8 +511,7 @@ pub fn sent_at_once(
     within: Duration,
     wanted: usize,
 ) -> Option<(Vec<Vec<u8>>, serde_json::Value)> {
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    until_decided(|| {
         let testbed = testbed();
         let sender = Raw::open(testbed.sender(), "snd0");
         let receiver = Raw::open(testbed.receiver(), "rcv0");
@@ -484,17 +522,15 @@ pub fn sent_at_once(
         frames.iter().for_each(|frame| sender.send(frame));
         let took = start.elapsed();
         if took > within {
-            say(format!("sending took {took:?}, and {within:?} are allowed: once more"));
             weir.interrupt();
-            continue;
+            return Err(format!("sending took {took:?}, and {within:?} are allowed"));
         }
         let got = receiver.take(wanted);
         let ended = weir.interrupt();
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        return Some((got, ended.json()));
-    }
-    skipped(format!("undecided, as it took longer than {within:?} to send frames in each attempt"));
-    None
+        ended.not_bypassed()?;
+        Ok((got, ended.json()))
+    })
 }
 
 /// Starts a verb in a namespace, with its words in the files `out` and `err` of a folder, and waits until it
