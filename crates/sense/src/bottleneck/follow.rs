@@ -7,7 +7,10 @@
 //! queue stands there, which keeps it busy and tells what it delivers. From one round trip to the next, the
 //! one to come is predicted from what is sent: the bottleneck goes on to deliver what it did, and what is
 //! sent beyond that waits there. Where senders do not fill what they may, nothing is delivered that would say
-//! what could be, and the rate only rises. With nothing waiting it is not needed and lets go.
+//! what could be, and the rate only rises. With nothing waiting it is not needed and lets go. Where more is
+//! sent after that than the bottleneck delivered lately, and no round trip is measured meanwhile, as of flows
+//! that show nothing, it begins with what was delivered: else nothing would end their slow start but the
+//! bottleneck's own buffer.
 //!
 //! The article's own law, [`FollowLaw::Largest`], is there beside it.
 
@@ -41,6 +44,8 @@ const BLIND_AFTER: Duration = Duration::from_secs(1);
 const REFUTED: u8 = 2;
 /// No more is tried than the fastest link has: others may hold packets back, so that trying would never end.
 const FASTEST: Rate = Rate::from_mbps(1_000_000);
+/// What is measured has a round trip within so many Path RTTs while a bottleneck is not congested.
+const SILENT_PATHS: u64 = 2;
 /// The share of the bottleneck's rate that is sent while it is drained.
 const DRAIN_SHARE: f64 = 0.5;
 /// A drain that leaves less than this of the bottleneck's rate free, as a least rate is sent, drains nothing
@@ -136,6 +141,8 @@ pub struct Follower {
     largest: Option<Rate>,
     /// The largest delivery rate.
     bandwidth: WindowedMax<Rate>,
+    /// The largest that a rate was made from in [`RATE_WINDOW_MAX`], and those at which nothing waited.
+    proven: WindowedMax<Rate>,
     phase: Phase,
     /// Whether packets wait for the shaper, and since when that is so.
     waiting: (bool, Time),
@@ -166,6 +173,7 @@ impl Follower {
             uncongested: WindowedMax::new(RATE_WINDOW_MAX),
             largest: None,
             bandwidth: WindowedMax::new(RATE_WINDOW_MAX),
+            proven: WindowedMax::new(RATE_WINDOW_MAX),
             phase: Phase::Open,
             waiting: (false, start),
             fitted: Duration::ZERO,
@@ -307,7 +315,7 @@ impl Follower {
             Phase::Draining { rate, began, until, before } => {
                 self.drained(now, rate, until.since(began), before)
             }
-            Phase::Following { .. } if self.path.wants_drain(now) => {
+            Phase::Following { .. } if self.path.wants_drain(now) && self.may_drain(now) => {
                 // Not the largest of the last round trips: the bottleneck may just have become slower.
                 let known = self.latest.into_iter().flatten().max();
                 let rate = known.or(self.bandwidth.get(now)).unwrap_or(self.floor(path));
@@ -318,6 +326,12 @@ impl Follower {
                 FollowLaw::Largest => self.bound(now, path, phase),
             },
         };
+    }
+
+    /// Without round trips a drain would show nothing, and what was found meanwhile would be forgotten. The
+    /// article's law finds nothing without them.
+    fn may_drain(&self, now: Time) -> bool {
+        self.config.law == FollowLaw::Largest || !self.is_blind(now)
     }
 
     /// Another round of a drain: long enough that what it does comes back.
@@ -347,6 +361,14 @@ impl Follower {
     }
 
     fn follow(&mut self, now: Time, path: Duration, phase: Phase) -> Phase {
+        if phase == Phase::Open
+            && let Some(rate) = self.exceeded(now, path)
+        {
+            // As if a round trip had said so, until one does, or for as long as one counts.
+            self.averaged = Some(now);
+            self.basis = Some(Basis { at: now, rtt: path, rate, sent: self.sent, refuted: 0 });
+            return Phase::Following { rate, tried: now };
+        }
         let Some(current) = self.current(now).filter(|_| !self.is_blind(now)) else {
             return self.probe_without_samples(now, path, phase);
         };
@@ -410,6 +432,7 @@ impl Follower {
         let refuted = before.map_or(0, |basis| basis.refuted.saturating_add(1));
         let basis = Basis { at: now, rtt: current, rate: known?, sent: self.sent, refuted };
         self.basis = Some(basis);
+        self.proven.insert(now, basis.rate);
         Some(self.proportional(path, basis.rate, current, target))
     }
 
@@ -430,9 +453,10 @@ impl Follower {
     }
 
     /// Nothing is measured, or all is well: while packets wait, a little more is tried from time to time.
-    fn probe_without_samples(&self, now: Time, path: Duration, phase: Phase) -> Phase {
+    fn probe_without_samples(&mut self, now: Time, path: Duration, phase: Phase) -> Phase {
         let Phase::Following { rate, tried } = phase else { return phase };
         if self.is_idle(now, path) {
+            self.proven.insert(now, rate);
             return Phase::Open;
         }
         if now.since(tried) < path || !self.waiting.0 {
@@ -440,6 +464,13 @@ impl Follower {
         }
         let more = Rate::from_bps(rate.as_bps().saturating_add(rate.as_bps() / 16));
         Phase::Following { rate: more.min(FASTEST), tried: now }
+    }
+
+    /// What the bottleneck delivered lately, where more is sent and no round trip was measured meanwhile.
+    fn exceeded(&mut self, now: Time, path: Duration) -> Option<Rate> {
+        let silent = path.saturating_mul(SILENT_PATHS);
+        let proven = self.proven.get(now).filter(|_| self.averaged.is_some_and(|at| now.since(at) > silent));
+        proven.filter(|proven| self.forwarded.rate().is_some_and(|rate| rate > *proven))
     }
 
     fn is_idle(&self, now: Time, path: Duration) -> bool {

@@ -10,6 +10,8 @@ const OWN: Rate = Rate::from_mbps(200);
 /// A follower with packets waiting for it at any time, and behind it a bottleneck with an endless buffer.
 struct Model {
     follower: Follower,
+    /// Most that senders send.
+    own: Rate,
     /// Rate of the bottleneck, from a time on.
     steps: Vec<(Time, Rate)>,
     now: Time,
@@ -36,6 +38,7 @@ impl Model {
         let step = |&(ms, mbps): &(u64, u64)| (Time::from_nanos(ms * 1_000_000), Rate::from_mbps(mbps));
         Model {
             follower: Follower::new(FollowConfig::default(), Time::ZERO),
+            own: OWN,
             steps: steps.iter().map(step).collect(),
             now: Time::ZERO,
             free_at: Time::ZERO,
@@ -62,7 +65,7 @@ impl Model {
 
     /// Sends one packet, with everything that comes back before it.
     fn step(&mut self) {
-        let own = self.follower.rate().unwrap_or(OWN).min(OWN);
+        let own = self.follower.rate().unwrap_or(self.own).min(self.own);
         self.now += own.time_for(Bytes::new(PACKET));
         while let Some((at, sent)) = self.acks.front().copied().filter(|(at, _)| *at <= self.now) {
             self.acks.pop_front();
@@ -96,6 +99,14 @@ impl Model {
     fn run_until(&mut self, ms: u64) {
         while self.now < Time::from_nanos(ms * 1_000_000) {
             self.step();
+        }
+    }
+
+    /// Nothing is sent until then.
+    fn pause_until(&mut self, ms: u64) {
+        while self.now < Time::from_nanos(ms * 1_000_000) {
+            self.now += Duration::from_millis(5);
+            self.follower.look(self.now, false);
         }
     }
 
@@ -209,6 +220,44 @@ fn a_round_trip_that_is_seen_once_holds_the_rate_for_seconds_only() {
     let then = run(35_000, &[(32_000, 90)]);
     let later = run(40_000, &[]);
     assert!((1e6..30e6).contains(&then) && later > 2.0 * then, "{then} {later}");
+}
+
+/// A user who is measured for nine seconds, and then is silent for one; afterwards nothing shows round trips.
+fn known_user(steps: &[(u64, u64)]) -> Model {
+    let mut model = Model::new(steps);
+    model.run_until(9000);
+    model.pause_until(10_000);
+    assert_eq!(model.follower.rate(), None, "with nothing waiting it lets go");
+    model.acks.clear();
+    (model.shows_acks, model.sparse) = (false, u64::MAX >> 32);
+    model
+}
+
+#[test]
+fn a_flow_that_shows_nothing_begins_with_what_the_bottleneck_delivered() {
+    let mut model = known_user(&[(0, 8)]);
+    model.own = Rate::from_mbps(24);
+    model.run_until(10_600);
+    assert!(model.queue() < Duration::from_millis(120), "{}", model.queue());
+    // What is long ago says nothing.
+    let mut model = known_user(&[(0, 8)]);
+    model.pause_until(20_000);
+    model.own = Rate::from_mbps(24);
+    model.run_until(20_600);
+    assert_eq!(model.follower.rate(), None);
+}
+
+#[test]
+fn a_flow_that_shows_nothing_finds_what_a_faster_bottleneck_delivers() {
+    let mut model = known_user(&[(0, 8), (9500, 80)]);
+    model.own = Rate::from_mbps(80);
+    let found = model.usage(13_000, 14_000);
+    assert!(found > 0.95, "{found}");
+    // It sends as fast as it can, and nothing waits.
+    model.pause_until(14_500);
+    assert_eq!(model.follower.rate(), None);
+    let kept = model.usage(14_500, 15_500);
+    assert!(kept > 0.95, "{kept}: what passed without waiting is not held back again");
 }
 
 #[test]
