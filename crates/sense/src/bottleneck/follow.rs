@@ -328,8 +328,8 @@ impl Follower {
         };
     }
 
-    /// Without round trips a drain would show nothing, and what was found meanwhile would be forgotten. The
-    /// article's law finds nothing without them.
+    /// Without round trips a drain would show nothing, and what was found meanwhile by trying would be
+    /// forgotten. The article's law is left as it was measured.
     fn may_drain(&self, now: Time) -> bool {
         self.config.law == FollowLaw::Largest || !self.is_blind(now)
     }
