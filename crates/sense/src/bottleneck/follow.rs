@@ -470,7 +470,9 @@ impl Follower {
     fn exceeded(&mut self, now: Time, path: Duration) -> Option<Rate> {
         let silent = path.saturating_mul(SILENT_PATHS);
         let proven = self.proven.get(now).filter(|_| self.averaged.is_some_and(|at| now.since(at) > silent));
-        proven.filter(|proven| self.forwarded.rate().is_some_and(|rate| rate > *proven))
+        // Nothing may have been delivered when it was asked last.
+        let least = proven.map(|proven| proven.max(self.floor(path)));
+        least.filter(|least| self.forwarded.rate().is_some_and(|rate| rate > *least))
     }
 
     fn is_idle(&self, now: Time, path: Duration) -> bool {
