@@ -122,7 +122,8 @@ fn bulk_flows(attempt: &mut Attempt) {
          [[flows]]\ndirection = \"reverse\"\nstart = \"500ms\"\nstop = \"2500ms\"\n",
     );
     attempt.begin();
-    let r = run(&testbed, &groups, 3.0);
+    // Losses of the slow start take a sixth of two seconds now and then, and little of five.
+    let r = run(&testbed, &groups, 6.0);
     attempt.end();
     // A program that starts late was kept from its processor, by whomever.
     if r.report.warnings.iter().any(|warning| warning.ends_with("s late")) {
@@ -132,9 +133,8 @@ fn bulk_flows(attempt: &mut Attempt) {
     let summaries = r.report.summaries(1.0, r.seconds, &r.samples.samples);
     let goodput: Vec<f64> = summaries.iter().map(|s| s.goodput_bps / 1e6).collect();
     eprintln!("{} samples, {summaries:?}", r.samples.samples.len());
-    // 100 Mbit/s of Ethernet are at most 94.9 Mbit/s of TCP payload. How much of it is used in two seconds
-    // after a slow start is up to the losses there: 79 to 94 Mbit/s in many runs.
-    attempt.within("Mbit/s of two flows", goodput[0] + goodput[1], 70.0..97.0);
+    // 100 Mbit/s of Ethernet are at most 94.9 Mbit/s of TCP payload.
+    attempt.within("Mbit/s of two flows", goodput[0] + goodput[1], 80.0..97.0);
     attempt.within("the lesser", goodput[0].min(goodput[1]), 5.0..);
     attempt.within("the other way", goodput[2], 70.0..96.0);
     assert_samples(&r, attempt);
