@@ -265,11 +265,15 @@ impl Ended {
     /// Its warnings, without those of how busy this machine is, and of tags that the ends of veths keep
     /// beside frames of generic XDP.
     pub fn warnings(&self) -> Vec<String> {
-        let warnings = self.json()["warnings"].as_array().unwrap().clone();
-        let all = warnings.iter().map(|warning| warning.as_str().unwrap().to_string());
         let is_expected =
             |warning: &String| warning.starts_with(LOOP_STOOD) || warning.contains("does not see VLAN tags");
-        all.filter(|warning| !is_expected(warning)).collect()
+        self.all_warnings().into_iter().filter(|warning| !is_expected(warning)).collect()
+    }
+
+    fn all_warnings(&self) -> Vec<String> {
+        let json = self.json();
+        let warnings = json["warnings"].as_array().unwrap().iter();
+        warnings.map(|warning| warning.as_str().unwrap().to_string()).collect()
     }
 
     /// Whether all packets went through the loop. The kernel forwards past one that does not turn for long,
@@ -284,9 +288,7 @@ impl Ended {
     }
 
     fn without(&self, is_meant: impl Fn(&str) -> bool) -> Result<(), String> {
-        let warnings = self.json()["warnings"].as_array().unwrap().clone();
-        let mut texts = warnings.iter().map(|warning| warning.as_str().unwrap());
-        texts.find(|warning| is_meant(warning)).map_or(Ok(()), |warning| Err(warning.to_string()))
+        self.all_warnings().into_iter().find(|warning| is_meant(warning)).map_or(Ok(()), Err)
     }
 
     /// A counter of a link's `faults`.

@@ -143,15 +143,18 @@ fn bare_packets_marked() -> Result<(), String> {
     assert_eq!(back, (0..100).collect::<Vec<_>>());
     let ended = weir.interrupt();
     let json = ended.json();
-    ended.loop_was_there()?;
+    ended.not_bypassed()?;
     let numbers: Vec<u32> = got.iter().map(|packet| number_of(packet)).collect();
     in_order(&numbers).unwrap_or_else(|e| panic!("{e}: {json}"));
+    assert_eq!(json["links"][0]["marks"], marked.iter().sum::<u32>(), "{json}");
+    let drops = json["links"][0]["drops"].as_u64().unwrap();
+    assert!(got.len() as u64 + drops <= 6000, "{json}");
+    // A loop without a processor marks few, and not of each kind.
+    ended.loop_was_there()?;
     for (count, (v6, ecn)) in marked.iter().zip(&kinds) {
         assert_eq!(*count > 0, *ecn == 1 || *ecn == 2, "v6 {v6} ECN {ecn}: {marked:?}");
     }
-    assert_eq!(json["links"][0]["marks"], marked.iter().sum::<u32>(), "{json}");
-    let drops = json["links"][0]["drops"].as_u64().unwrap();
-    assert!(drops > 0 && got.len() as u64 + drops <= 6000, "{json}");
+    assert!(drops > 0, "{json}");
     Ok(())
 }
 
