@@ -468,11 +468,13 @@ impl Follower {
 
     /// What the bottleneck delivered lately, where more is sent and no round trip was measured meanwhile.
     fn exceeded(&mut self, now: Time, path: Duration) -> Option<Rate> {
-        let silent = path.saturating_mul(SILENT_PATHS);
-        let proven = self.proven.get(now).filter(|_| self.averaged.is_some_and(|at| now.since(at) > silent));
+        let silence = path.saturating_mul(SILENT_PATHS);
+        if self.averaged.is_none_or(|at| now.since(at) <= silence) {
+            return None;
+        }
         // Nothing may have been delivered when it was asked last.
-        let least = proven.map(|proven| proven.max(self.floor(path)));
-        least.filter(|least| self.forwarded.rate().is_some_and(|rate| rate > *least))
+        let proven = self.proven.get(now)?.max(self.floor(path));
+        self.forwarded.rate().is_some_and(|rate| rate > proven).then_some(proven)
     }
 
     fn is_idle(&self, now: Time, path: Duration) -> bool {
