@@ -17,6 +17,9 @@ const fn of_quic(about: &'static str) -> Said {
 const THREEFOLD: &str = "roughly three times (TCP)";
 const QUIC_FALLS: &str = "how many times round trips of QUIC fall is how large the base station's buffers are, too, of which the article \
     does not tell, and which were chosen here for the weak signal (C3)";
+/// Of those that fall less, for which a smaller buffer would be needed.
+const QUIC_LESS: &str = "slow start of real QUIC does not end early, which makes 2.7 times of 3.0 in the simulator with the same buffer; what else \
+    differs is not known, and behind a 5G core it falls 3.2 times";
 /// Where the bound of a threefold fall comes from.
 const THREE: &str = "\"roughly three\" is taken for 2.5 to 4 times, chosen here";
 
@@ -27,7 +30,13 @@ pub const UNJUDGED: &[Unjudged] = &[];
 pub const TABLE: &[Said] = &[
     of_quic("QUIC: vAQM reduces the median round trip about threefold"),
     of_quic("QUIC: vAQM with shaper reduces the median round trip about threefold"),
-    of_quic("QUIC: vAQM with the article's shaper reduces the median round trip about threefold"),
+    row(
+        "C1",
+        "QUIC: vAQM with the article's shaper reduces the median round trip about threefold",
+        THREEFOLD,
+        THREE,
+        QUIC_LESS,
+    ),
     row(
         "C1",
         "threefold",
@@ -50,9 +59,8 @@ pub const TABLE: &[Said] = &[
         "QUIC",
         "reduced by roughly three times (TCP)",
         AT_LEAST,
-        QUIC_FALLS,
+        QUIC_LESS,
     )
-    .shown_by(&causes::QUIC)
     .own(),
     row("C1", "", "reduced by roughly three times (TCP)", AT_LEAST, "").own(),
     row(
