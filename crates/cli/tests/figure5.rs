@@ -25,6 +25,8 @@ fn steering_holds_its_claims_with_real_tcp() {
 /// How often each point is run where one run misses a claim: a run of seconds may do so by chance, as flows
 /// that began alike may or may not lose at the same time. The means of so many are judged then.
 const RUNS_AGAIN: &str = "2";
+/// The series that is run again, unless a claim about another one alone was missed.
+const STEERED: &str = "GSP-AS";
 /// Time that is taken away stands still for the links.
 const TOLERATED: f64 = 0.03;
 
@@ -35,11 +37,14 @@ fn figure_5(attempt: &mut Attempt) {
     let was_there = stalls(&result).all(|share| share <= TOLERATED);
     let (missed, open) = (claims(&result, is_missed), decides_too_little(&result));
     if was_there && (!missed.is_empty() || open.is_some()) {
+        // Static set points give the same numbers each time: what is open is so by the steered runs.
+        let steered = &["--series", STEERED][..];
+        let which = if missed.iter().all(|claim| claim.contains(STEERED)) { steered } else { &[] };
         let open = open.unwrap_or_default();
         skipping::say(format!(
-            "a second run of each point, as of the first: missed {missed:?}, undecided {open}"
+            "a second run of each point {which:?}, as of the first: missed {missed:?}, undecided {open}"
         ));
-        result = reproduce(&["--seeds", RUNS_AGAIN, "--resume"]);
+        result = reproduce(&[&["--seeds", RUNS_AGAIN, "--resume"], which].concat());
     }
     stalls(&result).for_each(|share| attempt.stalled(share));
     if let Some(open) = decides_too_little(&result) {

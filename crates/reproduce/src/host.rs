@@ -149,7 +149,8 @@ pub fn run_live<T: Sync, R: Send>(
                 }
                 measured
             });
-            if host.is_interrupted() && result.is_ok() {
+            // Also while it waited for the machine.
+            if host.is_interrupted() && matches!(result, Ok(_) | Err(Error::Interrupted(_))) {
                 return;
             }
             if result.is_err() {

@@ -9,15 +9,15 @@ use crate::traces;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use weir_config::Document;
 #[cfg(feature = "live")]
 use weir_lab::SideBySide;
-use weir_report::{FileSet, read_regular};
+use weir_report::FileSet;
 use weir_sim::batch::{Progress, lock};
 
 /// Name of the file: MessagePack, two objects for each run. The first says which run it is, the second what
@@ -78,10 +78,11 @@ struct Entry {
     body: Range<usize>,
 }
 
-/// The file of a folder.
+/// The file of a folder, which no other program writes to meanwhile.
 pub struct Journal {
+    folder: PathBuf,
     path: PathBuf,
-    file: Mutex<File>,
+    writer: Mutex<Writer>,
     /// When and with what runs are made now.
     made: Made,
     /// What was in the file at the beginning.
@@ -89,47 +90,67 @@ pub struct Journal {
     entries: BTreeMap<Name, Entry>,
 }
 
-/// Runs, and how many of them were made when and with what.
+/// The end of the file.
+struct Writer {
+    /// Locked until it is closed.
+    file: File,
+    /// What the folder has of before goes when the first run has been made: whoever ends the program until
+    /// then, or cannot make any, has lost nothing.
+    is_before: bool,
+    /// Whether the runs of before go, too.
+    is_anew: bool,
+}
+
+/// Runs, and when and with what they were made.
 pub struct Done<C, V> {
     /// In the order of the plan.
     pub runs: Vec<Run<C, V>>,
-    /// The latest origins first.
-    pub origins: Vec<(Made, usize)>,
+    /// Where they come from.
+    pub origins: Origins,
+}
+
+/// When and with what the runs of results were made.
+#[derive(Debug, Default)]
+pub struct Origins {
+    /// How many with each, the latest first.
+    pub made: Vec<(Made, usize)>,
+    /// Whether cases of the plan have no run, as it was ended before they had.
+    pub lacks_cases: bool,
 }
 
 /// A run of a file, if it is there, and when and with what it was made.
 type Taken<C, V> = Option<(Run<C, V>, Made)>;
 
 impl Journal {
-    /// Begins the file of a folder that was prepared: with what is in it, or empty. The files of the results
-    /// before are taken away.
+    /// Begins the file of a folder that was prepared: with what is in it, or to be empty. The results of
+    /// before stay until the first run has been made.
     ///
     /// # Errors
     ///
-    /// If the file is not one of these, or cannot be read or written.
+    /// If the file is not one of these, cannot be read or written, or another program writes to it.
     pub fn begin(folder: &Path, resume: bool, host: &dyn Host) -> Result<Journal, Error> {
         let path = folder.join(RUNS);
-        let is_taken = resume && path.exists();
-        let bytes = match is_taken {
-            true => read_regular(&path).map_err(|e| damaged(&path, &e))?,
-            false => Vec::new(),
-        };
+        let is_there = path.exists();
+        if !is_there || !resume && !FileSet::foreign(folder, &[RUNS]).is_empty() {
+            FileSet::append(folder, RUNS, [])?;
+        }
+        let (file, bytes) = open(&path, resume, host)?;
         let (entries, whole) = entries(&bytes).map_err(|e| damaged(&path, &e))?;
         let entries = by_today(entries);
-        if resume && !is_taken {
+        if resume && !is_there {
             host.say(&format!("{} has no runs of before: all are made", folder.display()));
         }
         if whole < bytes.len() {
             host.say(&format!("{}: its last run is cut off and is made again", path.display()));
+            file.set_len(whole as u64).map_err(|e| failed(&path, &e))?;
         }
-        FileSet::withdraw(folder, &[RUNS])?;
-        if !is_taken {
-            FileSet::append(folder, RUNS, [])?;
-        }
-        let failed = |e: std::io::Error| failed(&path, &e);
-        let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
-        file.set_len(whole as u64).map_err(failed)?;
-        Ok(Journal { file: Mutex::new(file), made: host.made(), bytes, entries, path })
+        let writer = Mutex::new(Writer { file, is_before: true, is_anew: !resume });
+        Ok(Journal { folder: folder.into(), writer, made: host.made(), bytes, entries, path })
+    }
+
+    /// Whether the file has the run that is planned.
+    pub fn has<C: Serialize>(&self, planned: &Planned<C>) -> bool {
+        self.entries.contains_key(&Name::of(planned))
     }
 
     /// The run that is planned, if the file has it.
@@ -159,16 +180,24 @@ impl Journal {
         };
         let objects = [rmp_serde::to_vec_named(&head), rmp_serde::to_vec_named(&body)];
         let bytes = objects.into_iter().collect::<Result<Vec<_>, _>>().expect("runs are plain data").concat();
-        self.append(&bytes).map_err(|e| failed(&self.path, &e))?;
+        self.append(&bytes)?;
         *run.values.detail() = detail;
         Ok(run)
     }
 
     /// Writes at the end of the file, all or nothing: what another thread writes next follows what is whole.
-    fn append(&self, bytes: &[u8]) -> std::io::Result<()> {
-        let mut file = lock(&self.file);
-        let whole = file.metadata()?.len();
-        file.write_all(bytes).inspect_err(|_| _ = file.set_len(whole))
+    fn append(&self, bytes: &[u8]) -> Result<(), Error> {
+        let failed = |e: std::io::Error| failed(&self.path, &e);
+        let mut writer = lock(&self.writer);
+        if writer.is_before {
+            FileSet::withdraw(&self.folder, &[RUNS])?;
+            if writer.is_anew {
+                writer.file.set_len(0).map_err(failed)?;
+            }
+            writer.is_before = false;
+        }
+        let whole = writer.file.metadata().map_err(failed)?.len();
+        writer.file.write_all(bytes).inspect_err(|_| _ = writer.file.set_len(whole)).map_err(failed)
     }
 
     /// Makes the runs of a plan that the file does not have, by `make`, which is given them, and a function
@@ -176,7 +205,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// If a run cannot be made, read or written.
+    /// If a run cannot be made, read or written, or an end was asked for before there was any.
     pub fn complete<C, V, F>(
         &self,
         plan: &[Planned<C>],
@@ -196,18 +225,23 @@ impl Journal {
             host.say(&format!("{} of {} runs are there already", plan.len() - left.len(), plan.len()));
         }
         let mut made = make(&left, &|planned, run| self.note(planned, run))?.into_iter().peekable();
-        let mut done = Done { runs: Vec::with_capacity(plan.len()), origins: Vec::new() };
+        let mut done = Done { runs: Vec::with_capacity(plan.len()), origins: Origins::default() };
         for (planned, taken) in plan.iter().zip(taken) {
             let is_this = |run: &Run<C, V>| (&run.case, run.seed) == (&planned.case, planned.seed);
             let next = taken.or_else(|| Some((made.next_if(is_this)?, self.made.clone())));
             let Some((run, made)) = next else { continue };
-            match done.origins.iter_mut().find(|(origin, _)| *origin == made) {
+            match done.origins.made.iter_mut().find(|(origin, _)| *origin == made) {
                 Some((_, runs)) => *runs += 1,
-                None => done.origins.push((made, 1)),
+                None => done.origins.made.push((made, 1)),
             }
             done.runs.push(run);
         }
-        done.origins.sort_by(|a, b| b.0.date.cmp(&a.0.date));
+        if done.runs.is_empty() && !plan.is_empty() {
+            return Err(Error::Interrupted("interrupted before the first run was whole".into()));
+        }
+        done.origins.made.sort_by(|a, b| b.0.date.cmp(&a.0.date));
+        let has_run = |planned: &Planned<C>| done.runs.iter().any(|run| run.case == planned.case);
+        done.origins.lacks_cases = !plan.iter().all(has_run);
         Ok(done)
     }
 
@@ -294,6 +328,32 @@ const ATTEMPTS: u32 = 3;
 
 /// Writes a run that was made, and returns it.
 pub type Note<'a, C, V> = dyn Fn(&Planned<C>, Run<C, V>) -> Result<Run<C, V>, Error> + Sync + 'a;
+
+/// The file, locked, and what is in it, if that is asked for.
+fn open(path: &Path, resume: bool, host: &dyn Host) -> Result<(File, Vec<u8>), Error> {
+    let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(|e| failed(path, &e))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let what = "another program makes runs for this folder";
+            let remedy = "wait for it, or name another folder with --out";
+            return Err(Error::Input(format!("{}: {what}; {remedy}", path.display())));
+        }
+        Err(TryLockError::Error(e)) => {
+            let what = "cannot be locked, so that nothing keeps two programs from mixing their runs";
+            host.say(&format!("{}: {what}: {e}", path.display()));
+        }
+    }
+    let mut bytes = Vec::new();
+    let is_regular = file.metadata().is_ok_and(|about| about.is_file());
+    if !is_regular {
+        return Err(damaged(path, &"it is no file"));
+    }
+    if resume {
+        file.read_to_end(&mut bytes).map_err(|e| damaged(path, &e))?;
+    }
+    Ok((file, bytes))
+}
 
 /// The runs of a file, and how many of its bytes they are: the last one may be cut off.
 fn entries(bytes: &[u8]) -> Result<(BTreeMap<Name, Entry>, usize), rmp_serde::decode::Error> {

@@ -6,11 +6,14 @@ use weir_report::table::Paint;
 
 /// Remembers what is said, and panics where something is to be run.
 #[derive(Default)]
-pub struct Quiet(Mutex<Vec<String>>);
+pub struct Quiet {
+    pub said: Mutex<Vec<String>>,
+    pub is_interrupted: bool,
+}
 
 impl Host for Quiet {
     fn say(&self, line: &dyn std::fmt::Display) {
-        lock(&self.0).push(line.to_string());
+        lock(&self.said).push(line.to_string());
     }
     fn paint(&self) -> Paint {
         Paint::Plain
@@ -19,7 +22,7 @@ impl Host for Quiet {
         Made { commit: "abc1234".into(), date: "2026-11-27".into(), ..Made::default() }
     }
     fn is_interrupted(&self) -> bool {
-        false
+        self.is_interrupted
     }
     fn progress(&self, _: usize, _: f64) -> Box<dyn Progress + '_> {
         unreachable!("nothing is simulated")
@@ -83,10 +86,10 @@ fn values(planned: &Planned<Case>) -> Values {
     Values { mean, host: (planned.seed == 1).then_some(0.7), all }
 }
 
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub fn new(name: &str) -> Folder {
         let folder = std::env::temp_dir().join(format!("weir-journal-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
@@ -95,7 +98,7 @@ impl Folder {
 
     /// Makes what is left of a plan, as far as it is allowed to. Returns how many runs were made.
     fn make(&self, plan: &[Planned<Case>], resume: bool, at_most: usize) -> (Done<Case, Values>, usize) {
-        let (host, count) = (Quiet(Mutex::default()), AtomicUsize::new(0));
+        let (host, count) = (Quiet::default(), AtomicUsize::new(0));
         let journal = Journal::begin(&self.0, resume, &host).unwrap();
         let make = |left: &[Planned<Case>], note: &Note<'_, Case, Values>| {
             let one = |planned: &Planned<Case>| {
@@ -145,7 +148,7 @@ fn a_scenario_of_before_is_that_of_today_where_it_says_the_same() {
 
 fn a_scenario_with_this_link_is_that_of_today(link: &str, other: &str) {
     let name = Name::of(&plan_of(link)[0]);
-    let entry = || Entry { made: Quiet(Mutex::default()).made(), body: 0..0 };
+    let entry = || Entry { made: Quiet::default().made(), body: 0..0 };
     let read = |scenario: String| {
         let entries = by_today(BTreeMap::from([(Name { scenario, ..name.clone() }, entry())]));
         entries.into_keys().next().unwrap()
@@ -163,7 +166,7 @@ fn a_scenario_with_this_link_is_that_of_today(link: &str, other: &str) {
 #[cfg(feature = "live")]
 #[test]
 fn a_run_from_which_the_machine_was_taken_away_is_made_again() {
-    let (folder, plan, host) = (Folder::new("stalled"), plan("1Gbit/s"), Quiet(Mutex::default()));
+    let (folder, plan, host) = (Folder::new("stalled"), plan("1Gbit/s"), Quiet::default());
     let journal = Journal::begin(&folder.0, false, &host).unwrap();
     let count = AtomicUsize::new(0);
     let run = |planned: &Planned<Case>, _: &SideBySide| {
@@ -179,7 +182,7 @@ fn a_run_from_which_the_machine_was_taken_away_is_made_again() {
         done.runs.iter().map(|run| run.values.host.unwrap() > 0.1).collect::<Vec<_>>(),
         [false, false, false, true]
     );
-    let said = host.0.into_inner().unwrap().join("\n");
+    let said = host.said.into_inner().unwrap().join("\n");
     assert_eq!(said.matches("made again, as 50.0 % of its time was taken away").count(), 3, "{said}");
 }
 
@@ -191,7 +194,7 @@ fn what_was_made_is_taken_to_the_bit_and_the_rest_is_made() {
     assert_eq!(folder.make(&plan, true, 3).1, 3, "to go on where nothing is begins anew");
     let (done, made) = folder.make(&plan, true, 9);
     assert_eq!((told(&done.runs), made), (told(&all.runs), 1));
-    assert_eq!(done.origins.iter().map(|(_, runs)| runs).sum::<usize>(), 4);
+    assert_eq!(done.origins.made.iter().map(|(_, runs)| runs).sum::<usize>(), 4);
     assert_eq!(folder.make(&other, true, 9).1, 4, "another scenario");
     assert_eq!(folder.make(&plan, true, 9).1, 0, "those of both are kept");
     assert_eq!(folder.make(&plan, false, 9).1, 4, "nothing is taken that is not asked for");
@@ -216,8 +219,7 @@ fn a_run_that_a_kill_cut_off_is_made_again_and_what_is_none_is_refused() {
     }
     for none in [&b"figure,series\n"[..], &[0xc1; 40], &whole[7..]] {
         std::fs::write(&file, none).unwrap();
-        let Err(Error::Input(told)) = Journal::begin(&folder.0, true, &Quiet(Mutex::default())).map(drop)
-        else {
+        let Err(Error::Input(told)) = Journal::begin(&folder.0, true, &Quiet::default()).map(drop) else {
             panic!("{none:?} is read")
         };
         assert!(told.contains("runs.msgpack: cannot be read as runs of this program"), "{told}");
@@ -226,12 +228,68 @@ fn a_run_that_a_kill_cut_off_is_made_again_and_what_is_none_is_refused() {
     }
 }
 
+/// Of this plan and others: whoever cannot make a run, or ends the program before there is one, loses none.
+#[test]
+fn what_was_there_goes_with_the_first_run_that_was_made() {
+    let (folder, plan, other) = (Folder::new("before"), plan("1Gbit/s"), plan("2Gbit/s"));
+    folder.make(&plan, false, 9);
+    FileSet::append(&folder.0, "result.json", "before").unwrap();
+    let there = || {
+        (std::fs::read(folder.0.join(RUNS)).unwrap(), std::fs::read_to_string(folder.0.join("result.json")))
+    };
+    let (runs, _) = there();
+    for resume in [false, true] {
+        let host = Quiet::default();
+        let journal = Journal::begin(&folder.0, resume, &host).unwrap();
+        let none = |_: &[Planned<Case>], _: &Note<'_, Case, Values>| Ok(Vec::new());
+        let ended = journal.complete::<Case, Values, _>(&other, &host, none);
+        assert!(matches!(ended, Err(Error::Interrupted(_))), "resume {resume}");
+        let (now, result) = there();
+        assert!(now == runs && result.unwrap() == "before", "resume {resume}");
+    }
+    let (done, made) = folder.make(&other, true, 1);
+    assert_eq!((done.runs.len(), made), (1, 1));
+    let (now, result) = there();
+    assert!(
+        now.starts_with(&runs) && now.len() > runs.len() && result.is_err(),
+        "one more, and no old result"
+    );
+    folder.make(&other, false, 1);
+    let one = now.len() - runs.len();
+    assert_eq!(there().0.len(), one, "runs of before go where it begins anew");
+}
+
+#[test]
+fn two_programs_at_once_are_refused() {
+    let (folder, plan) = (Folder::new("locked"), plan("1Gbit/s"));
+    folder.make(&plan, false, 9);
+    let first = Journal::begin(&folder.0, true, &Quiet::default()).unwrap();
+    for resume in [false, true] {
+        let Err(Error::Input(told)) = Journal::begin(&folder.0, resume, &Quiet::default()).map(drop) else {
+            panic!("both have it")
+        };
+        let remedy =
+            "another program makes runs for this folder; wait for it, or name another folder with --out";
+        assert!(told.ends_with(remedy), "{told}");
+    }
+    drop(first);
+    assert_eq!(folder.make(&plan, true, 9).1, 0, "its runs are still there");
+}
+
+#[test]
+fn points_without_a_run_are_known() {
+    let (folder, plan) = (Folder::new("lacking"), plan("1Gbit/s"));
+    let lacks = |made: (Done<Case, Values>, usize)| made.0.origins.lacks_cases;
+    assert!(lacks(folder.make(&plan, false, 1)), "one run of several cases");
+    assert!(!lacks(folder.make(&plan, true, 9)));
+}
+
 #[test]
 fn a_file_of_somebody_else_stays() {
     let folder = Folder::new("foreign");
     std::fs::write(folder.0.join(RUNS), "mine").unwrap();
     for resume in [false, true] {
-        assert!(Journal::begin(&folder.0, resume, &Quiet(Mutex::default())).is_err());
+        assert!(Journal::begin(&folder.0, resume, &Quiet::default()).is_err());
         assert_eq!(std::fs::read_to_string(folder.0.join(RUNS)).unwrap(), "mine");
     }
 }

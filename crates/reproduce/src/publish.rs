@@ -3,8 +3,8 @@
 
 use crate::figure::Figure;
 use crate::host::{Error, Host, Made, Report};
-use crate::journal::RUNS;
-use crate::said::{Unjudged, totals};
+use crate::journal::{Origins, RUNS};
+use crate::said::{Unjudged, open, totals};
 use serde_json::{Value, json};
 use std::path::Path;
 use weir_measure::result::Claim;
@@ -23,8 +23,8 @@ pub struct Outcome {
     pub about: Value,
     /// The runs, for programs.
     pub runs: Value,
-    /// How many of them were made when and with what, where the folder of results has them.
-    pub origins: Vec<(Made, usize)>,
+    /// When and with what they were made, where the folder of results has them.
+    pub origins: Origins,
     /// What programs are told besides: an object, or nothing.
     pub more: Value,
     /// The claims, judged; none where no claim was to be judged.
@@ -46,18 +46,22 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Leaves out what compares runs that an interruption kept from being made, and says so.
+    /// Leaves out what compares runs that an interruption kept from being made, and says so. Of claims about
+    /// several points, some of which have runs, nothing follows.
     pub fn keep_measured(&mut self, host: &dyn Host) {
-        if host.is_interrupted() && self.claims.is_some() {
-            self.claims.iter_mut().for_each(|claims| claims.retain(is_measured));
-            self.beside.iter_mut().for_each(|rows| rows.retain(|row| !row.ours.contains(MISSING)));
-            host.say(&"interrupted: claims whose runs were not made are left out");
+        let Some(claims) = self.claims.as_mut().filter(|_| host.is_interrupted()) else { return };
+        claims.retain(is_measured);
+        self.beside.iter_mut().for_each(|rows| rows.retain(|row| !row.ours.contains(MISSING)));
+        host.say(&"interrupted: claims whose runs were not made are left out");
+        if self.origins.lacks_cases {
+            claims.iter_mut().for_each(|claim| open(claim, LACKING));
+            host.say(&"interrupted: claims are judged once each point has a run; --resume goes on");
         }
     }
 
     /// Says of which runs not the program of today is the origin.
     pub fn tell_origins(&mut self, host: &dyn Host) {
-        for (made, count) in self.origins.iter().filter(|(made, _)| *made != host.made()) {
+        for (made, count) in self.origins.made.iter().filter(|(made, _)| *made != host.made()) {
             let Made { date, commit, machine, .. } = made;
             let runs = if *count == 1 { "One run was".to_string() } else { format!("{count} runs were") };
             self.notes.push(format!("{runs} made on {date} with commit {commit} on {machine}."));
@@ -109,7 +113,7 @@ impl Outcome {
         last: &str,
         host: &dyn Host,
     ) -> Result<Report, Error> {
-        if !self.origins.is_empty() {
+        if !self.origins.made.is_empty() {
             files.keep(RUNS);
         }
         let json = self.json(folder, host);
@@ -141,9 +145,9 @@ impl Outcome {
         result["title"] = self.title.clone().into();
         result["made"] = json!(host.made());
         result["runs"] = self.runs.clone();
-        if !self.origins.is_empty() {
+        if !self.origins.made.is_empty() {
             let of = |(made, runs): &(Made, usize)| json!({ "runs": runs, "made": made });
-            result["measured"] = self.origins.iter().map(of).collect();
+            result["measured"] = self.origins.made.iter().map(of).collect();
         }
         result["interrupted"] = host.is_interrupted().into();
         result["out"] = folder.display().to_string().into();
@@ -167,8 +171,8 @@ pub fn titled(title: &str, host: &dyn Host) -> String {
 }
 
 /// What stands first on the page of an interrupted reproduction.
-const CUT_SHORT: &str = "Interrupted: not all runs were made. Claims without any runs are left out, and what is said to be \
-    the mean of several runs may be one of fewer.";
+const CUT_SHORT: &str = "Interrupted: not all runs were made. Claims without any runs are left out, none is judged before \
+    each point has a run, and what is said to be the mean of several runs may be one of fewer.";
 
 /// What a reader should know, and first of all if the results are not whole.
 pub fn with_note(notes: &[String], host: &dyn Host) -> Vec<String> {
@@ -176,10 +180,41 @@ pub fn with_note(notes: &[String], host: &dyn Host) -> Vec<String> {
     cut_short.into_iter().chain(notes.iter().cloned()).collect()
 }
 
+/// Why a claim is not judged.
+const LACKING: &str = "some points have no run yet";
+
 /// How the mean of no runs is shown.
 const MISSING: &str = "NaN";
 
 /// Whether there were runs for everything that the claim compares.
 fn is_measured(claim: &Claim) -> bool {
-    !claim.measured.contains(MISSING) && !claim.expected.contains(MISSING)
+    let is_number = |text: &str| !text.is_empty() && !text.contains(MISSING);
+    is_number(&claim.measured) && is_number(&claim.expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::tests::Quiet;
+
+    #[test]
+    fn nothing_follows_from_a_part_of_the_points() {
+        let claim = |measured: &str, held| Claim {
+            id: "A1".into(),
+            measured: measured.into(),
+            expected: "at least 99 %".into(),
+            held,
+            ..Claim::default()
+        };
+        let told = |is_interrupted, lacks_cases| {
+            let claims = Some(vec![claim("99.5 % (2)", true), claim("NaN % (2)", false), claim("", false)]);
+            let origins = Origins { made: Vec::new(), lacks_cases };
+            let mut outcome = Outcome { claims, origins, ..Outcome::default() };
+            outcome.keep_measured(&Quiet { is_interrupted, ..Quiet::default() });
+            outcome.claims.unwrap_or_default().iter().map(|c| (c.held, c.undecided)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(false, false), [(true, false), (false, false), (false, false)]);
+        assert_eq!(told(true, false), [(true, false)], "of each point there is a run");
+        assert_eq!(told(true, true), [(false, true)]);
+    }
 }

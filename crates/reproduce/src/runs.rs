@@ -180,13 +180,20 @@ impl<'a, C, V> Measured<'a, C, V> {
     }
 }
 
-/// How many runs each of some cases has, in words.
-pub fn runs_each<C, V>(cases: &[Measured<C, V>]) -> String {
+/// How many runs each of some cases has: `3`, or `1 to 3` where they differ.
+pub fn counts<C, V>(cases: &[Measured<C, V>]) -> String {
     let counts = || cases.iter().map(|case| case.runs.len());
     match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
-        (1, 1) => "one run of each".into(),
-        (least, most) if least == most => format!("{most} runs of each"),
-        (least, most) => format!("{least} to {most} runs of each"),
+        (least, most) if least == most => most.to_string(),
+        (least, most) => format!("{least} to {most}"),
+    }
+}
+
+/// The same in words.
+pub fn runs_each<C, V>(cases: &[Measured<C, V>]) -> String {
+    match counts(cases).as_str() {
+        "1" => "one run of each".into(),
+        many => format!("{many} runs of each"),
     }
 }
 

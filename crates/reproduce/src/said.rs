@@ -82,6 +82,9 @@ impl<'a> Experiments<'a> {
     }
 }
 
+/// What claims about another simulator are called: that it finds the same. They are none of a paper.
+pub const WITNESS: &str = "ns-2";
+
 /// A claim of a paper that no run can judge, and why.
 pub type Unjudged = (&'static str, &'static str);
 
@@ -115,18 +118,26 @@ pub fn tell(claims: &mut [Claim], table: &[Said], experiments: &Experiments) -> 
 pub fn leave_open(claims: &mut [Claim], table: &[(&str, &str, &str)]) {
     for claim in claims {
         let row = table.iter().find(|(id, about, _)| *id == claim.id && claim.text.contains(about));
-        let Some((_, _, why)) = row else { continue };
-        (claim.held, claim.undecided, claim.cause) = (false, true, (*why).into());
+        row.into_iter().for_each(|(_, _, why)| open(claim, why));
     }
+}
+
+/// Leaves a claim open, and says why.
+pub fn open(claim: &mut Claim, why: &str) {
+    (claim.held, claim.undecided, claim.shown, claim.cause) = (false, true, false, why.into());
 }
 
 /// The claims in numbers: how many were judged, held and missed, in all and for each identifier, of how many
 /// missed ones an experiment showed the cause and of how many one is assumed, and which claims no run can
-/// judge. Criteria of this program's count apart.
+/// judge. Criteria of this program's, and comparisons with another simulator, count apart.
 pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
     let (own, claims): (Vec<&Claim>, Vec<&Claim>) = claims.iter().partition(|claim| claim.own);
-    let own_held = own.iter().filter(|claim| claim.held).count();
-    let own_missed = own.iter().filter(|claim| claim.is_missed()).count();
+    let (compared, claims): (Vec<&Claim>, Vec<&Claim>) =
+        claims.into_iter().partition(|claim| claim.id == WITNESS);
+    let apart = |claims: &[&Claim]| {
+        let held = claims.iter().filter(|claim| claim.held).count();
+        json!({ "held": held, "missed": claims.iter().filter(|claim| claim.is_missed()).count() })
+    };
     let mut by_id: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
     for claim in &claims {
         let counts = by_id.entry(&claim.id).or_default();
@@ -138,7 +149,7 @@ pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
     let assumed = missed().filter(|c| !c.shown && !c.cause.is_empty()).count();
     json!({
         "judged": sum(0) + sum(1), "held": sum(0), "missed": sum(1), "cause_shown": shown, "cause_assumed": assumed,
-        "undecided": sum(2), "own": { "held": own_held, "missed": own_missed },
+        "undecided": sum(2), "own": apart(&own), "beside_ns2": apart(&compared),
         "by_id": by_id.iter().map(|(id, [held, missed, undecided])| {
             (id.to_string(), json!({ "held": held, "missed": missed, "undecided": undecided }))
         }).collect::<serde_json::Map<_, _>>(),
@@ -189,6 +200,10 @@ mod tests {
         tell(&mut claims, &[row("2 flows", "10 to 20 ms", "why").own()], &none).unwrap();
         let apart = totals(&claims, &[]);
         assert_eq!((&apart["judged"], &apart["own"]), (&json!(2), &json!({ "held": 0, "missed": 1 })));
+        let alike = Claim { id: WITNESS.into(), held: true, ..Claim::default() };
+        let beside = totals(&[claims.to_vec(), vec![alike]].concat(), &[]);
+        assert_eq!((&beside["judged"], &beside["by_id"]), (&apart["judged"], &apart["by_id"]));
+        assert_eq!(beside["beside_ns2"], json!({ "held": 1, "missed": 0 }));
         leave_open(&mut claims, &[("A5", "2 flows", "no room")]);
         assert_eq!(claims[0].why().as_deref(), Some("is not judged: no room"));
         assert_eq!(total["by_id"]["A5"]["missed"], 2);

@@ -6,7 +6,7 @@ mod kept;
 
 use crate::choice::{Arm, Choice, by_name};
 use crate::host::{Error, Made};
-use crate::said::{Said, Unjudged};
+use crate::said::{Said, Unjudged, WITNESS};
 use crate::{asqm, avq, steering, vaqm};
 use code::{Code, Harmless, commits, git};
 use kept::{KEPT, Runs};
@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_measure::result::Claim;
+use weir_report::read_regular;
 use weir_units::Rate;
 
 /// A paper, with what is said of its claims today.
@@ -221,13 +222,15 @@ runs. \"Paper\" is what the paper says, \"bound\" what was judged by, \"basis\" 
 
 ";
 
-/// The files of results below a folder. Folders of single runs have one too.
+/// The files of results below a folder, without what symbolic links lead to, which may be the same again.
+/// Folders of single runs have one too.
 fn find(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Error> {
     let remedy = "Remedy: `weir reproduce PAPER` first, or name the folder that it wrote to";
     let failed = |e: std::io::Error| Error::input(format!("{}: {e}. {remedy}", folder.display()));
     for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_dir() {
+        let entry = entry.map_err(failed)?;
+        let (path, kind) = (entry.path(), entry.file_type().map_err(failed)?);
+        if kind.is_dir() {
             find(&path, found)?;
         } else if path.file_name().is_some_and(|name| name == RESULT) {
             found.push(path);
@@ -253,8 +256,8 @@ struct Written {
 
 /// Reads a file of results; nothing where it is that of a single run.
 fn written(file: &Path) -> Result<Option<Written>, Error> {
-    let text = std::fs::read_to_string(file).map_err(|e| damaged(file, &e))?;
-    let value: Value = serde_json::from_str(&text).map_err(|e| damaged(file, &e))?;
+    let text = read_regular(file).map_err(|e| damaged(file, &e))?;
+    let value: Value = serde_json::from_slice(&text).map_err(|e| damaged(file, &e))?;
     if !value["paper"].is_string() {
         return Ok(None);
     }
@@ -290,7 +293,9 @@ fn arm(value: &Value) -> &str {
 
 /// The command that makes such results.
 fn command(value: &Value, runs: &Runs) -> String {
-    let mut command = command_at(value, runs.only_rate());
+    // With the rate that real TCP has anyway the folder would be another one.
+    let is_usual = |rate: &Rate| arm(value) == "lab" && rate.to_string() == steering::LAB_RATE;
+    let mut command = command_at(value, runs.only_rate().filter(|rate| !is_usual(rate)));
     // What is judged may be repeated as often as one likes.
     if let Some(runs) = runs.of_each_case.filter(|_| value["totals"].is_object()) {
         command += &format!(" --seeds {runs}");
@@ -336,9 +341,6 @@ fn case(run: &Value) -> String {
 fn number(run: &Value) -> u64 {
     run["seed"].as_u64().or(run["run"].as_u64()).unwrap_or(0)
 }
-
-/// What claims about another simulator are called: that it finds the same. They are none of the paper.
-const WITNESS: &str = "ns-2";
 
 /// What is otherwise than usual in all runs, in words: retransmission timers that are not those of Linux,
 /// limiters, machines in a home, other algorithms.
@@ -690,6 +692,8 @@ mod tests {
         };
         assert_eq!(of([1e9, 1e9]), "weir reproduce steering --figure all --arm sim --rate 1Gbit/s");
         assert_eq!(of([1e9, 1e10]), "weir reproduce steering --figure all --arm sim");
+        let live = json!({ "paper": "steering", "figure": "5", "arm": "lab", "runs": [{ "figure": "5", "rate_bps": 1e9 }] });
+        assert_eq!(told(&live), "weir reproduce steering --figure 5 --arm lab");
         let runs: Vec<Value> = (0..3).map(|run| json!({ "series": "AVQ", "seed": run })).collect();
         let mut repeated = json!({ "paper": "avq", "arm": "sim", "experiment": "all", "runs": runs, "totals": {}, "witness": {} });
         assert_eq!(told(&repeated), "weir reproduce avq --experiment all --seeds 3 --witness ns2");

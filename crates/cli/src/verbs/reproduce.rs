@@ -94,6 +94,10 @@ struct Steering {
     /// Figures show the mean and the range. The paper has 10.
     #[arg(long, visible_alias = "runs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
+    /// Run only the points of this series more than once, such as `GSP-AS`; of others one run of each counts,
+    /// and those that the folder has (--resume).
+    #[arg(long, value_name = "NAME")]
+    series: Option<String>,
     /// With `--figure 5 --arm sim`: what steering adds to other algorithms, instead of the paper's claims.
     /// Names from `weir list`, `fq_codel` and `dualpi2`, between commas, or `all` for every one with a set
     /// point; at 1 Gbit/s with 2, 9 and 36 flows, one run per point.
@@ -112,6 +116,7 @@ impl From<Steering> for steering::Arguments {
             quick: s.quick,
             rate: s.rate,
             seeds: s.seeds,
+            series: s.series,
             aqm: s.aqm,
             resume: s.resume.resume,
             out: s.out,

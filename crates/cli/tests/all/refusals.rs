@@ -176,6 +176,10 @@ fn options_that_change_nothing_there_are_refused() {
     assert!(told.contains("--jobs: the simulator takes all processors"), "{told}");
     let told = refused("reproduce steering --figure bbr --arm sim --resume", 2);
     assert!(told.contains("without --rate, --seeds, --quick and --resume"), "{told}");
+    let told = refused("reproduce steering --figure virtual-sweep --arm sim --series GSP-AS", 2);
+    assert!(told.contains("--series is for the figures of the paper alone: leave it out"), "{told}");
+    let told = refused("reproduce steering --figure 8a --arm sim --series TD", 2);
+    assert!(told.contains("--series: `TD` is none of this figure"), "{told}");
 }
 
 #[test]

@@ -207,7 +207,8 @@ fn peak(cases: &Measured, way: Direction) -> Vec<Claim> {
 
 /// How many times as much each of some cases has as the other one in its place; none unless all were run.
 fn ratios(some: &[Measured], others: &[Measured], of: impl Fn(&Measured) -> f64) -> Option<Vec<f64>> {
-    let are_all = !some.is_empty() && some.len() == others.len();
+    let rtts = |cases: &[Measured]| cases.iter().map(|m| m.case().rtt_ms).collect::<Vec<_>>();
+    let are_all = !some.is_empty() && rtts(some) == rtts(others);
     are_all.then(|| some.iter().zip(others).map(|(a, b)| of(a) / of(b)).collect())
 }
 
@@ -230,7 +231,9 @@ fn both(cases: &Measured, way: Direction) -> Vec<Claim> {
         (cases.of(Study::OffPeak, way, Algorithm::Asqm), cases.of(Study::Peak, way, Algorithm::Asqm));
     if let Some(ratios) = ratios(&on, &off, |m| m.delay(0.95)) {
         let changes = ratios.into_iter().map(|ratio| ratio - 1.0);
-        let change = changes.fold(0.0, |worst: f64, c| if c.abs() > worst.abs() { c } else { worst });
+        // NaN stays, as nothing holds for it.
+        let worse = |worst: f64, c: f64| if worst.is_nan() || c.abs() <= worst.abs() { worst } else { c };
+        let change = changes.fold(0.0, worse);
         claims.push(claim(
             "B11",
             "The peak does not change ASQM's delay (95 %)",

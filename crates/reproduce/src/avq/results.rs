@@ -134,11 +134,12 @@ fn add_witness(
         claims.extend(judged(experiment, &runs, arguments));
         outcome.figures.extend(draw::figures(experiment, &runs, Some("ns-2")));
     }
+    let (none, mut compared) = (Experiments::new(host, true), comparison.claims);
     if host.is_interrupted() {
         // Of runs that are not all there nothing is said.
         claims.clear();
+        compared.clear();
     }
-    let (none, mut compared) = (Experiments::new(host, true), comparison.claims);
     tell(&mut claims, said::TABLE, &none)?;
     tell(&mut compared, said::TABLE, &none)?;
     // Causes are those of runs here.

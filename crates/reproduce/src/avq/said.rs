@@ -1,7 +1,7 @@
 //! What the paper says of each claim, where its bound comes from, and why it is missed where that is known.
 
 use super::causes;
-use crate::said::{Said, Unjudged, row};
+use crate::said::{Said, Unjudged, WITNESS, row};
 
 /// Claims that no run can judge.
 pub const UNJUDGED: &[Unjudged] = &[];
@@ -139,7 +139,7 @@ pub const TABLE: &[Said] = &[
     .shown_by(&causes::BIAS),
     row("D8", "", "wanted: \"a small average queue length\" (figure 12)", "order only", ""),
     row(
-        "ns-2",
+        WITNESS,
         "",
         "the same experiment in ns-2",
         "stated with each claim",

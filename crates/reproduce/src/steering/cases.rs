@@ -3,10 +3,10 @@
 
 use super::{Arguments, series};
 use crate::host::Error;
-use crate::journal::Measurement;
+use crate::journal::{Journal, Measurement};
 use crate::runs::{self, Planned};
 use serde::{Deserialize, Serialize};
-use weir_config::{Document, Scenario};
+use weir_config::{Document, Scenario, nearest};
 use weir_measure::result::{HostJitter, LinkSummary, Recording};
 use weir_units::Rate;
 
@@ -291,6 +291,29 @@ pub fn seeds(arguments: &Arguments) -> u32 {
     runs::times(arguments.seeds, arguments.quick, 3)
 }
 
+/// Refuses a series that no run of the plan is of.
+pub fn has_series(plan: &[Planned<Case>], series: Option<&str>) -> Result<(), Error> {
+    let Some(series) = series.filter(|series| plan.iter().all(|planned| planned.case.series != *series))
+    else {
+        return Ok(());
+    };
+    let mut names: Vec<&str> = plan.iter().map(|planned| planned.case.series.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let meant = nearest(series, names.iter().copied());
+    let meant = meant.map_or(String::new(), |meant| format!(": did you mean `{meant}`?"));
+    let names = names.join(", ");
+    Err(Error::Input(format!("--series: `{series}` is none of this figure{meant}; name one of {names}")))
+}
+
+/// The runs of a plan that are judged where a series was named: all of that one, and of others the first of
+/// each point and what the folder has.
+pub fn of_series(plan: &mut Vec<Planned<Case>>, series: Option<&str>, journal: &Journal) {
+    if let Some(series) = series {
+        plan.retain(|planned| planned.case.series == series || planned.seed == 0 || journal.has(planned));
+    }
+}
+
 /// Every run of the figures that the arguments ask for, checked before the first one starts.
 pub fn plan(arguments: &Arguments) -> Result<Vec<Planned<Case>>, Error> {
     let default: &[&str] = if arguments.quick { &[QUICK_RATE] } else { &RATES };
@@ -345,6 +368,7 @@ fn points(part: Part, file: File, changes: Changes, rate: &str, quick: bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::tests::{Folder, Quiet};
     use crate::steering::tests::arguments;
 
     #[test]
@@ -369,6 +393,37 @@ mod tests {
         assert_eq!(size(plan(&arguments).unwrap()), 6_400_000);
         arguments.rate = Some("10Gbit/s".into());
         assert_eq!(size(plan(&arguments).unwrap()), 64_000_000);
+    }
+
+    #[test]
+    fn one_series_is_run_more_often_than_the_others() {
+        let folder = Folder::new("series");
+        let mut arguments = arguments("5", true);
+        arguments.seeds = Some(3);
+        let mut plan = plan(&arguments).unwrap();
+        let [all, points] = [plan.len(), plan.len() / 3];
+        assert!(has_series(&plan, None).is_ok() && has_series(&plan, Some("GSP-AS")).is_ok());
+        let journal = Journal::begin(&folder.0, false, &Quiet::default()).unwrap();
+        of_series(&mut plan, None, &journal);
+        assert_eq!(plan.len(), all);
+        of_series(&mut plan, Some("GSP-AS"), &journal);
+        let steered = |p: &&Planned<Case>| p.case.series == "GSP-AS";
+        assert_eq!(plan.iter().filter(steered).count(), 3 * points / 5);
+        assert_eq!(plan.iter().filter(|p| !steered(p)).count(), 4 * points / 5, "the first of each");
+    }
+
+    #[test]
+    fn a_series_that_is_none_is_refused() {
+        let told = |series| match has_series(&plan(&arguments("5", true)).unwrap(), Some(series)) {
+            Err(Error::Input(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        let text = told("GSP-As");
+        assert!(
+            text.starts_with("--series: `GSP-As` is none of this figure: did you mean `GSP-AS`?"),
+            "{text}"
+        );
+        assert!(text.ends_with("name one of CODEL 2.5ms, GSP 2.5ms, GSP-AS, TD 2.5ms, TD 30ms"), "{text}");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The arm with real TCP in network namespaces: the scenarios and the claims of the simulator, at 1 Gbit/s.
 
-use super::cases::{Case, Changes, File, Measured, Part, Run, Values, document, part_at, seeds};
+use super::cases::{
+    Case, Changes, File, Measured, Part, Run, Values, document, has_series, of_series, part_at, seeds,
+};
 use super::claims::Margins;
 use super::sim::{judged, rows};
-use super::{Arguments, draw, folder, paper, said};
+use super::{Arguments, LAB_RATE, draw, folder, paper, said};
 use crate::claim::percent;
 use crate::host::{Error, Host, Report};
 use crate::journal::{Done, Journal};
@@ -16,9 +18,6 @@ use weir_config::Scenario;
 use weir_measure::result::{HostJitter, Recording, Summary};
 use weir_report::chart::{Plot, figure, plot};
 use weir_report::{FileSet, csv, html, table};
-
-/// The rate, unless one is given: what one processor can forward with room to spare.
-const RATE: &str = "1Gbit/s";
 
 /// The short form of a figure: what is run, and what it changes.
 struct Short {
@@ -60,10 +59,12 @@ static SHORT: [Short; 2] = [
 
 /// Runs the figure and judges its claims.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    let plan = plan(arguments)?;
+    let mut plan = plan(arguments)?;
+    has_series(&plan, arguments.series.as_deref())?;
     let folder = folder(arguments, &format!("figure{}-lab", arguments.figure.name));
     host.prepare(&folder)?;
     let journal = Journal::begin(&folder, arguments.resume, host)?;
+    of_series(&mut plan, arguments.series.as_deref(), &journal);
     let title = |planned: &Planned<Case>| planned.scenario.title.clone();
     let Done { runs, origins } = journal.live(&plan, 1, host, title, |planned, _| {
         let mut recording = host.lab().run(&planned.scenario, None)?;
@@ -81,11 +82,9 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         let told = format!("{}, 95 % delay {:.2} ms", percent(link.utilization), link.delay_ms.p95);
         Ok((run, told))
     })?;
-    if runs.is_empty() {
-        return Err(Error::Interrupted("interrupted before the first run was whole".into()));
-    }
     let (mut outcome, plots) = judge(&Measured::new(&runs), arguments, host)?;
     outcome.origins = origins;
+    outcome.keep_measured(host);
     outcome.tell_origins(host);
     let folders = if arguments.resume {
         folders_in(&folder)
@@ -126,7 +125,7 @@ fn plan(arguments: &Arguments) -> Result<Vec<Planned<Case>>, Error> {
     for part in parts() {
         let scenarios = match arguments.quick {
             true => short_points(part, arguments)?,
-            false => part_at(part, arguments.rate.as_deref().unwrap_or(RATE), false)?,
+            false => part_at(part, arguments.rate.as_deref().unwrap_or(LAB_RATE), false)?,
         };
         points.extend(scenarios.into_iter().map(|scenario| (part, scenario)));
     }
@@ -200,7 +199,7 @@ fn judge(m: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<Judged,
     });
     let summaries: Vec<Summary> = summaries.collect();
     let table = table::results(&summaries, host.paint());
-    let mut outcome = Outcome {
+    let outcome = Outcome {
         title: format!("AQM Steering, figure {}, real TCP{short}", arguments.figure.name),
         about: json!({
             "paper": "steering", "figure": arguments.figure.name, "arm": "lab", "quick": arguments.quick,
@@ -214,7 +213,6 @@ fn judge(m: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<Judged,
         notes: vec![line],
         ..Outcome::default()
     };
-    outcome.keep_measured(host);
     Ok((outcome, plots))
 }
 

@@ -34,6 +34,8 @@ pub struct Arguments {
     pub rate: Option<String>,
     /// How often each point is run, in the simulator with other random numbers each time.
     pub seeds: Option<u32>,
+    /// The only series whose points are run more often than once.
+    pub series: Option<String>,
     /// Algorithms to which steering is added, instead of the paper's claims.
     pub aqm: Vec<String>,
     /// Runs that the folder of results has already are not made again.
@@ -72,6 +74,9 @@ pub static ARMS: [Choice<Arm>; 2] = [
     Choice::new("sim", "The simulator", Arm::Sim),
 ];
 
+/// The rate with real TCP, unless one is given: what one processor can forward with room to spare.
+pub const LAB_RATE: &str = "1Gbit/s";
+
 /// Repeats the figures.
 ///
 /// # Errors
@@ -79,6 +84,11 @@ pub static ARMS: [Choice<Arm>; 2] = [
 /// If the arguments do not fit together, or a run or its files could not be made.
 pub fn reproduce(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let done = match arguments.arm {
+        _ if arguments.series.is_some()
+            && (arguments.figure.value.is_empty() || !arguments.aqm.is_empty()) =>
+        {
+            Err(Error::input("--series is for the figures of the paper alone: leave it out"))
+        }
         _ if !arguments.aqm.is_empty() => each::main(arguments, host),
         _ if arguments.figure.name == bbr::NAME => bbr::main(arguments, host),
         _ if arguments.figure.name == virtual_sweep::NAME => virtual_sweep::main(arguments, host),
@@ -134,8 +144,8 @@ mod tests {
     /// Arguments for the simulator.
     pub fn arguments(figure: &str, quick: bool) -> Arguments {
         let (figure, out) = (by_name(&FIGURES, figure).expect("a figure"), PathBuf::from("out"));
-        let (rate, seeds, aqm, resume) = (None, None, Vec::new(), false);
-        Arguments { figure, arm: Arm::Sim, quick, rate, seeds, aqm, resume, out }
+        let (rate, seeds, series, aqm, resume) = (None, None, None, Vec::new(), false);
+        Arguments { figure, arm: Arm::Sim, quick, rate, seeds, series, aqm, resume, out }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::cases::{Measured, Part};
 use super::claims::{STATIC, STEERED, TAIL_DROP_LARGE};
 use super::over_time::{transition, virtual_queue};
 use crate::claim::percent;
+use crate::runs::counts;
 use weir_report::html::Beside;
 
 /// The rows of one figure at one rate.
@@ -17,8 +18,8 @@ pub fn beside(part: Part, m: &Measured) -> Vec<Beside> {
         Part::EightA => headroom(m),
         Part::EightB => virtual_queue_in_detail(m),
     };
-    let runs = match m.repetitions() {
-        0 | 1 => "one run".to_string(),
+    let runs = match counts(&m.each()).as_str() {
+        "0" | "1" => "one run".to_string(),
         many if part.is_over_time() => format!("the first of {many} runs"),
         many => format!("mean of {many} runs"),
     };

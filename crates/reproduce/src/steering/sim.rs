@@ -1,13 +1,13 @@
 //! The arm of the simulator: every figure, any number of runs, the same numbers everywhere.
 
-use super::cases::{Case, Measured, Part, Run, Values, plan, seeds};
+use super::cases::{Case, Measured, Part, Run, Values, has_series, of_series, plan, seeds};
 use super::claims::Margins;
 use super::{Arguments, claims, draw, folder, paper, said, text};
 use crate::claim::of_form;
 use crate::host::{Error, Host, Report};
 use crate::journal::{Done, Journal};
 use crate::publish::Outcome;
-use crate::runs::{Planned, runs_each, simulate};
+use crate::runs::{Planned, counts, runs_each, simulate};
 use crate::said::{Experiments, leave_open, tell};
 use serde_json::json;
 use weir_measure::result::{Claim, Recording, Summary};
@@ -21,10 +21,12 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     if arguments.figure.value.contains(&Part::Text) {
         plan.extend(text::plan(seeds(arguments))?);
     }
+    has_series(&plan, arguments.series.as_deref())?;
     let folder = folder(arguments, &format!("figure{}-sim", arguments.figure.name));
     host.prepare(&folder)?;
-    let Done { runs, origins } =
-        Journal::begin(&folder, arguments.resume, host)?.simulate(&plan, host, measure)?;
+    let journal = Journal::begin(&folder, arguments.resume, host)?;
+    of_series(&mut plan, arguments.series.as_deref(), &journal);
+    let Done { runs, origins } = journal.simulate(&plan, host, measure)?;
     let mut outcome = judge(&Measured::new(&runs), arguments, host)?;
     (outcome.runs, outcome.origins) = (json!(runs), origins);
     let mut files = host.files(&folder)?;
@@ -71,7 +73,7 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<
     };
     Ok(Outcome {
         title: format!("AQM Steering, {what}, simulated{}", if quick { " (short form)" } else { "" }),
-        notes: vec![note(measured.repetitions(), quick)],
+        notes: vec![note(&counts(&measured.each()), quick)],
         about: json!({
             "paper": "steering", "figure": arguments.figure.name, "arm": "sim", "quick": quick,
         }),
@@ -129,7 +131,7 @@ pub fn titled(part: Part, rate: &str, claims: Vec<Claim>) -> impl Iterator<Item 
     claims.into_iter().map(move |c| Claim { text: format!("{}: {}{rate}", part.name(), c.text), ..c })
 }
 
-fn note(runs: u64, quick: bool) -> String {
+fn note(runs: &str, quick: bool) -> String {
     let short =
         if quick { " This is the short form; what its runs are too short for is not judged." } else { "" };
     format!(

@@ -63,7 +63,9 @@ fn publish_with(
     let outcome = Outcome {
         title: "Virtual AQM before a radio cell".into(),
         notes: vec![note],
-        about: json!({ "paper": "vaqm", "arm": arguments.arm.name(), "quick": arguments.quick }),
+        about: json!({
+            "paper": "vaqm", "arm": arguments.arm.name(), "quick": arguments.quick, "jobs": arguments.jobs,
+        }),
         runs: json!(runs),
         origins,
         more: if beside.noticed.is_empty() { json!(null) } else { json!({ "noticed": beside.noticed }) },

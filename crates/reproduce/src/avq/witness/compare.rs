@@ -3,6 +3,7 @@
 use crate::avq::experiments::Experiment;
 use crate::avq::measured::{Measured, PACKETS_PER_S, Row, Run};
 use crate::claim::{claim, percent};
+use crate::said::WITNESS;
 use weir_measure::result::Claim;
 use weir_report::html::Rows;
 
@@ -152,7 +153,7 @@ fn agreement(experiment: Experiment, pairs: &[Pair]) -> Vec<Claim> {
         let measured =
             if list.is_empty() { measured } else { format!("{measured}; {}{more}", list.join("; ")) };
         let text = format!("{}: the {quantity} is that of ns-2", u32::from(experiment));
-        claim("ns-2", text, margin, measured, apart.is_empty() && !pairs.is_empty())
+        claim(WITNESS, text, margin, measured, apart.is_empty() && !pairs.is_empty())
     };
     QUANTITIES.iter().map(one).collect()
 }
