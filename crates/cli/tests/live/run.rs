@@ -590,7 +590,10 @@ fn l4s_beside_classic(mode: &str, attempt: &mut Attempt) {
     }
     let sent = [0, 1, 2].map(|ecn| (0..8000).filter(|n| l4s_or_classic(*n).1 == ecn).count());
     let json = weir.interrupt().json();
-    say(format!("{mode}: sent {sent:?}, arrived {arrived:?}, marked {marked:?}; {passed} overtaken"));
+    say(format!(
+        "{mode}: sent {sent:?}, arrived {arrived:?}, marked {marked:?}; {passed} overtaken; {}",
+        json["links"][0]
+    ));
     let lost = [0, 1, 2].map(|ecn| (sent[ecn] - arrived[ecn]) as f64);
     attempt.within(format!("{mode}: capable packets dropped"), lost[1] + lost[2], 0.0..=0.0);
     attempt.within("others", lost[0], 1.0..);
