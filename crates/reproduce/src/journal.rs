@@ -10,14 +10,14 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use weir_config::Document;
 #[cfg(feature = "live")]
 use weir_lab::SideBySide;
-use weir_report::FileSet;
+use weir_report::{FileSet, read_regular};
 use weir_sim::batch::{Progress, lock};
 
 /// Name of the file: MessagePack, two objects for each run. The first says which run it is, the second what
@@ -331,7 +331,7 @@ pub type Note<'a, C, V> = dyn Fn(&Planned<C>, Run<C, V>) -> Result<Run<C, V>, Er
 
 /// The file, locked, and what is in it, if that is asked for.
 fn open(path: &Path, resume: bool, host: &dyn Host) -> Result<(File, Vec<u8>), Error> {
-    let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(|e| failed(path, &e))?;
+    let file = OpenOptions::new().append(true).open(path).map_err(|e| failed(path, &e))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -344,14 +344,7 @@ fn open(path: &Path, resume: bool, host: &dyn Host) -> Result<(File, Vec<u8>), E
             host.say(&format!("{}: {what}: {e}", path.display()));
         }
     }
-    let mut bytes = Vec::new();
-    let is_regular = file.metadata().is_ok_and(|about| about.is_file());
-    if !is_regular {
-        return Err(damaged(path, &"it is no file"));
-    }
-    if resume {
-        file.read_to_end(&mut bytes).map_err(|e| damaged(path, &e))?;
-    }
+    let bytes = if resume { read_regular(path).map_err(|e| damaged(path, &e))? } else { Vec::new() };
     Ok((file, bytes))
 }
 

@@ -2,10 +2,11 @@
 //! is measured.
 
 use super::{Arguments, series};
-use crate::host::Error;
+use crate::host::{Error, Host};
 use crate::journal::{Journal, Measurement};
 use crate::runs::{self, Planned};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 use weir_config::{Document, Scenario, nearest};
 use weir_measure::result::{HostJitter, LinkSummary, Recording};
 use weir_units::Rate;
@@ -292,12 +293,11 @@ pub fn seeds(arguments: &Arguments) -> u32 {
 }
 
 /// Refuses a series that no run of the plan is of.
-pub fn has_series(plan: &[Planned<Case>], series: Option<&str>) -> Result<(), Error> {
-    let Some(series) = series.filter(|series| plan.iter().all(|planned| planned.case.series != *series))
-    else {
-        return Ok(());
-    };
+fn check_series(plan: &[Planned<Case>], series: &str) -> Result<(), Error> {
     let mut names: Vec<&str> = plan.iter().map(|planned| planned.case.series.as_str()).collect();
+    if names.contains(&series) {
+        return Ok(());
+    }
     names.sort_unstable();
     names.dedup();
     let meant = nearest(series, names.iter().copied());
@@ -306,12 +306,22 @@ pub fn has_series(plan: &[Planned<Case>], series: Option<&str>) -> Result<(), Er
     Err(Error::Input(format!("--series: `{series}` is none of this figure{meant}; name one of {names}")))
 }
 
-/// The runs of a plan that are judged where a series was named: all of that one, and of others the first of
+/// Begins the runs of a plan. Where a series is named, all of that one stay in it, and of others the first of
 /// each point and what the folder has.
-pub fn of_series(plan: &mut Vec<Planned<Case>>, series: Option<&str>, journal: &Journal) {
+pub fn begin(
+    plan: &mut Vec<Planned<Case>>,
+    arguments: &Arguments,
+    folder: &Path,
+    host: &dyn Host,
+) -> Result<Journal, Error> {
+    let series = arguments.series.as_deref();
+    series.map_or(Ok(()), |series| check_series(plan, series))?;
+    host.prepare(folder)?;
+    let journal = Journal::begin(folder, arguments.resume, host)?;
     if let Some(series) = series {
         plan.retain(|planned| planned.case.series == series || planned.seed == 0 || journal.has(planned));
     }
+    Ok(journal)
 }
 
 /// Every run of the figures that the arguments ask for, checked before the first one starts.
@@ -400,13 +410,16 @@ mod tests {
         let folder = Folder::new("series");
         let mut arguments = arguments("5", true);
         arguments.seeds = Some(3);
-        let mut plan = plan(&arguments).unwrap();
-        let [all, points] = [plan.len(), plan.len() / 3];
-        assert!(has_series(&plan, None).is_ok() && has_series(&plan, Some("GSP-AS")).is_ok());
-        let journal = Journal::begin(&folder.0, false, &Quiet::default()).unwrap();
-        of_series(&mut plan, None, &journal);
-        assert_eq!(plan.len(), all);
-        of_series(&mut plan, Some("GSP-AS"), &journal);
+        let whole = plan(&arguments).unwrap().len();
+        let mut begun = |series: Option<&str>| {
+            let mut plan = plan(&arguments).unwrap();
+            arguments.series = series.map(String::from);
+            begin(&mut plan, &arguments, &folder.0, &Quiet::default()).unwrap();
+            plan
+        };
+        let (all, plan) = (begun(None), begun(Some("GSP-AS")));
+        assert_eq!(all.len(), whole);
+        let points = whole / 3;
         let steered = |p: &&Planned<Case>| p.case.series == "GSP-AS";
         assert_eq!(plan.iter().filter(steered).count(), 3 * points / 5);
         assert_eq!(plan.iter().filter(|p| !steered(p)).count(), 4 * points / 5, "the first of each");
@@ -414,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_series_that_is_none_is_refused() {
-        let told = |series| match has_series(&plan(&arguments("5", true)).unwrap(), Some(series)) {
+        let told = |series| match check_series(&plan(&arguments("5", true)).unwrap(), series) {
             Err(Error::Input(text)) => text,
             other => panic!("{other:?}"),
         };

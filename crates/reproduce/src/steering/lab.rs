@@ -1,14 +1,12 @@
 //! The arm with real TCP in network namespaces: the scenarios and the claims of the simulator, at 1 Gbit/s.
 
-use super::cases::{
-    Case, Changes, File, Measured, Part, Run, Values, document, has_series, of_series, part_at, seeds,
-};
+use super::cases::{Case, Changes, File, Measured, Part, Run, Values, begin, document, part_at, seeds};
 use super::claims::Margins;
 use super::sim::{judged, rows};
 use super::{Arguments, LAB_RATE, draw, folder, paper, said};
 use crate::claim::percent;
 use crate::host::{Error, Host, Report};
-use crate::journal::{Done, Journal};
+use crate::journal::Done;
 use crate::publish::{Outcome, titled, with_note};
 use crate::runs::Planned;
 use crate::said::{Experiments, tell};
@@ -60,11 +58,8 @@ static SHORT: [Short; 2] = [
 /// Runs the figure and judges its claims.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let mut plan = plan(arguments)?;
-    has_series(&plan, arguments.series.as_deref())?;
     let folder = folder(arguments, &format!("figure{}-lab", arguments.figure.name));
-    host.prepare(&folder)?;
-    let journal = Journal::begin(&folder, arguments.resume, host)?;
-    of_series(&mut plan, arguments.series.as_deref(), &journal);
+    let journal = begin(&mut plan, arguments, &folder, host)?;
     let title = |planned: &Planned<Case>| planned.scenario.title.clone();
     let Done { runs, origins } = journal.live(&plan, 1, host, title, |planned, _| {
         let mut recording = host.lab().run(&planned.scenario, None)?;

@@ -1,11 +1,11 @@
 //! The arm of the simulator: every figure, any number of runs, the same numbers everywhere.
 
-use super::cases::{Case, Measured, Part, Run, Values, has_series, of_series, plan, seeds};
+use super::cases::{Case, Measured, Part, Run, Values, begin, plan, seeds};
 use super::claims::Margins;
 use super::{Arguments, claims, draw, folder, paper, said, text};
 use crate::claim::of_form;
 use crate::host::{Error, Host, Report};
-use crate::journal::{Done, Journal};
+use crate::journal::Done;
 use crate::publish::Outcome;
 use crate::runs::{Planned, counts, runs_each, simulate};
 use crate::said::{Experiments, leave_open, tell};
@@ -21,12 +21,9 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     if arguments.figure.value.contains(&Part::Text) {
         plan.extend(text::plan(seeds(arguments))?);
     }
-    has_series(&plan, arguments.series.as_deref())?;
     let folder = folder(arguments, &format!("figure{}-sim", arguments.figure.name));
-    host.prepare(&folder)?;
-    let journal = Journal::begin(&folder, arguments.resume, host)?;
-    of_series(&mut plan, arguments.series.as_deref(), &journal);
-    let Done { runs, origins } = journal.simulate(&plan, host, measure)?;
+    let Done { runs, origins } =
+        begin(&mut plan, arguments, &folder, host)?.simulate(&plan, host, measure)?;
     let mut outcome = judge(&Measured::new(&runs), arguments, host)?;
     (outcome.runs, outcome.origins) = (json!(runs), origins);
     let mut files = host.files(&folder)?;
