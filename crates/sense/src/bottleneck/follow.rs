@@ -37,6 +37,8 @@ const MOMENTS_PER_PATH: u64 = 8;
 const STALE_ROUNDS: u64 = 4;
 /// A drain goes by rounds of two Path RTTs, and at least this.
 const DRAIN_MIN: Duration = Duration::from_millis(200);
+/// A round trip of more than so many times of what is usual is one that was late.
+const LATE: u64 = 2;
 /// A mean that is older than this, and than four round-trip times, says nothing.
 const BLIND_AFTER: Duration = Duration::from_secs(1);
 /// A prediction that was wrong so often in a row is none: once it is wrong after a drain, too, in which less
@@ -46,6 +48,8 @@ const REFUTED: u8 = 2;
 const FASTEST: Rate = Rate::from_mbps(1_000_000);
 /// What is measured has a round trip within so many Path RTTs while a bottleneck is not congested.
 const SILENT_PATHS: u64 = 2;
+/// Senders fill what they may once packets have waited here for so many Path RTTs, and do not once none has.
+const SETTLED_PATHS: u64 = 2;
 /// The share of the bottleneck's rate that is sent while it is drained.
 const DRAIN_SHARE: f64 = 0.5;
 /// A drain that leaves less than this of the bottleneck's rate free, as a least rate is sent, drains nothing
@@ -141,7 +145,8 @@ pub struct Follower {
     largest: Option<Rate>,
     /// The largest delivery rate.
     bandwidth: WindowedMax<Rate>,
-    /// The largest that a rate was made from in [`RATE_WINDOW_MAX`], and those at which nothing waited.
+    /// The largest that a rate was made from in [`RATE_WINDOW_MAX`] while senders filled what they might, and
+    /// those at which nothing waited.
     proven: WindowedMax<Rate>,
     phase: Phase,
     /// Whether packets wait for the shaper, and since when that is so.
@@ -251,7 +256,7 @@ impl Follower {
         }
         // A bit that spins behind a long queue turns rarely. While that queue stands, what was sent is what
         // the bottleneck got, however long that takes.
-        let busy = if self.waiting.0 { now.since(self.waiting.1) } else { Duration::ZERO };
+        let busy = self.busy(now);
         self.gap = self.averaged.map_or(Duration::ZERO, |at| now.since(at)).min(busy).min(LIVE);
         (self.averaged, self.fresh) = (Some(now), true);
         self.now.insert(now, rtt.rtt);
@@ -334,11 +339,16 @@ impl Follower {
         self.config.law == FollowLaw::Largest || !self.is_blind(now)
     }
 
-    /// Another round of a drain: long enough that what it does comes back.
+    /// Another round of a drain: long enough that what it does comes back. One acknowledgement may be late by
+    /// seconds, as after a gap in the coverage of a radio. The article's law is left as it was measured.
     fn drain(&mut self, now: Time, rate: Rate) -> Phase {
         self.path.begins_drain(self.bounded(rate) > rate);
         let path = self.path.path_rtt().unwrap_or(self.rtt);
-        let round = path.saturating_mul(2).max(self.rtt).max(DRAIN_MIN);
+        let latest = match self.config.law {
+            FollowLaw::Delivered => self.rtt.min(self.current(now).unwrap_or(self.rtt).saturating_mul(LATE)),
+            FollowLaw::Largest => self.rtt,
+        };
+        let round = path.saturating_mul(2).max(latest).max(DRAIN_MIN);
         Phase::Draining { rate, began: now, until: now + round, before: self.rtt }
     }
 
@@ -432,7 +442,10 @@ impl Follower {
         let refuted = before.map_or(0, |basis| basis.refuted.saturating_add(1));
         let basis = Basis { at: now, rtt: current, rate: known?, sent: self.sent, refuted };
         self.basis = Some(basis);
-        self.proven.insert(now, basis.rate);
+        // What was delivered says nothing of what could be, unless senders keep packets waiting here.
+        if self.busy(now) >= path.saturating_mul(SETTLED_PATHS) {
+            self.proven.insert(now, basis.rate);
+        }
         Some(self.proportional(path, basis.rate, current, target))
     }
 
@@ -456,7 +469,9 @@ impl Follower {
     fn probe_without_samples(&mut self, now: Time, path: Duration, phase: Phase) -> Phase {
         let Phase::Following { rate, tried } = phase else { return phase };
         if self.is_idle(now, path) {
-            self.proven.insert(now, rate);
+            if self.proven.get(now).is_some_and(|proven| rate > proven) {
+                self.proven.insert(now, rate);
+            }
             return Phase::Open;
         }
         if now.since(tried) < path || !self.waiting.0 {
@@ -479,7 +494,13 @@ impl Follower {
 
     fn is_idle(&self, now: Time, path: Duration) -> bool {
         let (waiting, since) = self.waiting;
-        !waiting && now.since(since) >= path.saturating_mul(2)
+        !waiting && now.since(since) >= path.saturating_mul(SETTLED_PATHS)
+    }
+
+    /// For how long packets have waited for the shaper.
+    fn busy(&self, now: Time) -> Duration {
+        let (waiting, since) = self.waiting;
+        if waiting { now.since(since) } else { Duration::ZERO }
     }
 
     /// Whether the mean is so old that it says nothing about now: flows that were measured stopped, or were

@@ -247,6 +247,49 @@ fn a_flow_that_shows_nothing_begins_with_what_the_bottleneck_delivered() {
     assert_eq!(model.follower.rate(), None);
 }
 
+/// Requests of a few packets say nothing of what the bottleneck could deliver, also where some of their round
+/// trips are long, as of a radio that had slept.
+#[test]
+fn what_senders_did_not_fill_holds_no_flow_that_shows_nothing() {
+    let mut follower = Follower::new(FollowConfig::default(), Time::ZERO);
+    let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
+    let (mut waiting, mut acks, mut held) = (VecDeque::new(), VecDeque::new(), 0.0);
+    let mut followed = 0;
+    for ms in 0..9500 {
+        let now = at(ms);
+        if ms % 250 == 0 {
+            waiting.extend([PACKET; 3]);
+            follower.arrived(now, Bytes::new(3 * PACKET));
+        }
+        held = if waiting.is_empty() { 0.0 } else { held };
+        held += follower.rate().map_or(f64::INFINITY, |rate| rate.as_bps_f64() / 8000.0);
+        while let Some(bytes) = waiting.pop_front() {
+            if held < bytes as f64 {
+                waiting.push_front(bytes);
+                break;
+            }
+            held -= bytes as f64;
+            follower.forwarded(now, Bytes::new(bytes));
+            acks.push_back((ms + if (ms / 250) % 4 == 3 { 200 } else { 40 }, ms));
+        }
+        while let Some((_, sent)) = acks.front().copied().filter(|(when, _)| *when <= ms) {
+            acks.pop_front();
+            follower.delivered(now, Bytes::new(PACKET));
+            let rtt = Duration::from_millis(ms - sent);
+            follower.sample(now, Rtt { rtt, held: Duration::ZERO, doubtful: false }, true);
+        }
+        follower.look(now, !waiting.is_empty());
+        followed += u32::from(follower.rate().is_some());
+    }
+    assert!(followed > 100, "round trips above the target are acted on: {followed} ms");
+    for ms in 9500..9800 {
+        follower.forwarded(at(ms), Bytes::new(2500));
+        follower.unseen(at(ms), Bytes::new(2500));
+        follower.look(at(ms), false);
+        assert_eq!(follower.rate(), None, "at {ms} ms");
+    }
+}
+
 #[test]
 fn a_flow_that_shows_nothing_finds_what_a_faster_bottleneck_delivers() {
     let mut model = known_user(&[(0, 8), (9500, 80)]);
@@ -298,6 +341,23 @@ fn without_anything_waiting_the_shaper_lets_go() {
         model.follower.look(now, false);
     }
     assert_eq!(model.follower.rate(), None);
+}
+
+/// As where a radio has no coverage for 20 s, and its base station keeps what was on its way.
+#[test]
+fn one_acknowledgement_that_is_late_makes_no_drain_of_its_length() {
+    let mut model = Model::new(&[(0, 20)]);
+    model.run_until(9000);
+    model.acks.clear();
+    model.pause_until(29_000);
+    model.free_at = model.now;
+    let late = Rtt { rtt: Duration::from_secs(20), held: Duration::ZERO, doubtful: false };
+    model.follower.sample(model.now, late, true);
+    for _ in 0..3 {
+        model.follower.look(model.now, true);
+    }
+    let used = model.usage(36_000, 40_000);
+    assert!(used > 0.9, "{used} of the bottleneck seven seconds later");
 }
 
 /// A drain at a least rate takes longer, and where that is nearly all that the bottleneck delivers it drains
