@@ -66,7 +66,21 @@ fn access(homes: Vec<Home>) -> AccessConfig {
 
 fn played(config: &AccessConfig) -> Vec<ModemResult> {
     let turn = || weir_lab::exclusive(|_| ControlFlow::Continue(()));
-    run(config, turn, &mut Looking(|_| ControlFlow::Continue(()))).expect("it runs")
+    let modems = run(config, turn, &mut Looking(|_| ControlFlow::Continue(()))).expect("it runs");
+    // A queue that is short where it should be long has lost packets early, here or on the way.
+    for modem in &modems {
+        let ModemResult { link, ports, stalled_share, bins_bps, warnings, .. } = modem;
+        skipped::say(format!(
+            "limiter: {} discarded by {}, {} by the buffer, faults {:?}, stalled {:.1} %, {bins_bps:.0?} bit/s; {ports}; \
+             {warnings:?}",
+            link.drops,
+            link.aqm,
+            link.overflows,
+            link.faults,
+            stalled_share * 100.0
+        ));
+    }
+    modems
 }
 
 fn mbps(modem: &ModemResult) -> f64 {
