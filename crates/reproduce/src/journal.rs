@@ -88,6 +88,9 @@ pub struct Journal {
     /// What was in the file at the beginning.
     bytes: Vec<u8>,
     entries: BTreeMap<Name, Entry>,
+    /// A run of which a larger share of the time was taken away is made again.
+    #[cfg(feature = "live")]
+    stalled_max: f64,
 }
 
 /// The end of the file.
@@ -145,7 +148,23 @@ impl Journal {
             file.set_len(whole as u64).map_err(|e| failed(&path, &e))?;
         }
         let writer = Mutex::new(Writer { file, is_before: true, is_anew: !resume });
-        Ok(Journal { folder: folder.into(), writer, made: host.made(), bytes, entries, path })
+        Ok(Journal {
+            folder: folder.into(),
+            writer,
+            made: host.made(),
+            bytes,
+            entries,
+            path,
+            #[cfg(feature = "live")]
+            stalled_max: STALLED_MAX,
+        })
+    }
+
+    /// The same for runs of which at most this share of the time may be taken away.
+    #[cfg(feature = "live")]
+    #[must_use]
+    pub fn undisturbed(self, stalled_max: f64) -> Journal {
+        Journal { stalled_max, ..self }
     }
 
     /// Whether the file has the run that is planned.
@@ -298,10 +317,10 @@ impl Journal {
                 let mut attempts = 1..ATTEMPTS;
                 let (made, told) = loop {
                     let (made, told) = run(planned, turns)?;
-                    let stalled = made.values.stalled_share().filter(|share| *share > STALLED_MAX);
+                    let stalled = made.values.stalled_share().filter(|share| *share > self.stalled_max);
                     match stalled.filter(|_| !host.is_interrupted() && attempts.next().is_some()) {
                         Some(share) => host.say(&format!(
-                            "{}: made again, as {:.1} % of its time was taken away",
+                            "{}: made again, as {:.2} % of its time was taken away",
                             title(planned),
                             share * 100.0
                         )),
@@ -319,7 +338,7 @@ impl Journal {
 /// What a run with real TCP takes beside its length, about, in seconds.
 #[cfg(feature = "live")]
 const AROUND_S: f64 = 2.0;
-/// A run of which a larger share of the time was taken away is made again.
+/// What may be taken away unless a campaign asks for less.
 #[cfg(feature = "live")]
 const STALLED_MAX: f64 = 0.02;
 /// How often it is made at most; then it counts as it is, and the results tell what was taken away.

@@ -167,23 +167,33 @@ fn a_scenario_with_this_link_is_that_of_today(link: &str, other: &str) {
 #[test]
 fn a_run_from_which_the_machine_was_taken_away_is_made_again() {
     let (folder, plan, host) = (Folder::new("stalled"), plan("1Gbit/s"), Quiet::default());
-    let journal = Journal::begin(&folder.0, false, &host).unwrap();
     let count = AtomicUsize::new(0);
-    let run = |planned: &Planned<Case>, _: &SideBySide| {
+    let disturbed = |share: f64, planned: &Planned<Case>| {
         // The second of all is disturbed once, the last one always.
         let is_second = count.fetch_add(1, Ordering::Relaxed) == 1;
         let is_last = (planned.case.flows, planned.seed) == (9, 1);
-        let host = Some(if is_second || is_last { 0.5 } else { STALLED_MAX });
+        let host = Some(if is_second || is_last { 0.5 } else { share });
         Ok((Run::of(planned, Values { host, ..values(planned) }), String::new()))
     };
-    let done = journal.live(&plan, 1, &host, |planned| format!("{:?}", planned.case), run).unwrap();
-    assert_eq!((done.runs.len(), count.into_inner()), (4, 4 + 1 + 2));
+    let made = |journal: Journal, share: f64| {
+        let title = |planned: &Planned<Case>| format!("{:?}", planned.case);
+        count.store(0, Ordering::Relaxed);
+        let done = journal.live(&plan, 1, &host, title, |planned, _| disturbed(share, planned)).unwrap();
+        (done, count.load(Ordering::Relaxed))
+    };
+    let begin = || Journal::begin(&folder.0, false, &host).unwrap();
+    // Where less may be taken away, what others take for undisturbed is made again, too.
+    assert_eq!(made(begin().undisturbed(0.003), STALLED_MAX).1, 4 * 3);
+    assert_eq!(made(begin().undisturbed(0.003), 0.003).1, 4 + 1 + 2);
+    host.said.lock().unwrap().clear();
+    let (done, attempts) = made(begin(), STALLED_MAX);
+    assert_eq!((done.runs.len(), attempts), (4, 4 + 1 + 2));
     assert_eq!(
         done.runs.iter().map(|run| run.values.host.unwrap() > 0.1).collect::<Vec<_>>(),
         [false, false, false, true]
     );
     let said = host.said.into_inner().unwrap().join("\n");
-    assert_eq!(said.matches("made again, as 50.0 % of its time was taken away").count(), 3, "{said}");
+    assert_eq!(said.matches("made again, as 50.00 % of its time was taken away").count(), 3, "{said}");
 }
 
 #[test]

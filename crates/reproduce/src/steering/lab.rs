@@ -55,11 +55,18 @@ static SHORT: [Short; 2] = [
     },
 ];
 
+/// What may be taken away of a run of figure 8a at full length. Its delays are tenths of a millisecond: of 36
+/// flows 95 % were within 0.36 ms where 0.02 % was taken away, and within 1.44 ms where 5.1 % was.
+const STALLED_MAX_EMPTY: f64 = 0.003;
+
 /// Runs the figure and judges its claims.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let mut plan = plan(arguments)?;
     let folder = folder(arguments, &format!("figure{}-lab", arguments.figure.name));
-    let journal = begin(&mut plan, arguments, &folder, host)?;
+    let mut journal = begin(&mut plan, arguments, &folder, host)?;
+    if !arguments.quick && plan.iter().all(|planned| planned.case.figure == Part::EightA) {
+        journal = journal.undisturbed(STALLED_MAX_EMPTY);
+    }
     let title = |planned: &Planned<Case>| planned.scenario.title.clone();
     let Done { runs, origins } = journal.live(&plan, 1, host, title, |planned, _| {
         let mut recording = host.lab().run(&planned.scenario, None)?;
