@@ -1,4 +1,5 @@
-//! Means and quantiles. Of nothing they are NaN, which no comparison holds for.
+//! Means, quantiles and extremes. Of nothing, and of values of which one is none, they are NaN, which no
+//! comparison holds for.
 
 /// Mean.
 pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
@@ -27,12 +28,17 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
 
 /// Smallest value.
 pub fn least(values: impl IntoIterator<Item = f64>) -> f64 {
-    values.into_iter().fold(f64::NAN, f64::min)
+    values.into_iter().reduce(|a, b| numbers(a, b, f64::min)).unwrap_or(f64::NAN)
 }
 
 /// Largest value.
 pub fn most(values: impl IntoIterator<Item = f64>) -> f64 {
-    values.into_iter().fold(f64::NAN, f64::max)
+    values.into_iter().reduce(|a, b| numbers(a, b, f64::max)).unwrap_or(f64::NAN)
+}
+
+/// One of two numbers; NaN unless both are.
+fn numbers(a: f64, b: f64, pick: fn(f64, f64) -> f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { pick(a, b) }
 }
 
 /// Smallest and largest value.
@@ -54,5 +60,7 @@ mod tests {
         assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0], 0.5), 2.0);
         assert_eq!((mean([1.0, 2.0]), deviation([1.0, 3.0]), extremes(&[2.0, 1.0])), (1.5, 1.0, (1.0, 2.0)));
         assert!([quantile(&[], 0.5), mean([]), least([]), jain(&[0.0])].iter().all(|v| v.is_nan()));
+        let gaps = [[1.0, f64::NAN, 2.0], [f64::NAN, 1.0, 2.0]];
+        assert!(gaps.into_iter().flat_map(|gap| [least(gap), most(gap), mean(gap)]).all(f64::is_nan));
     }
 }

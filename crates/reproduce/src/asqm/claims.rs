@@ -168,7 +168,7 @@ fn order(cases: &Measured, way: Direction) -> Vec<Claim> {
     }
     let [codel, pie, asqm] =
         [codel, pie, asqm].map(|of| of.iter().map(Measured::bandwidth).collect::<Vec<_>>());
-    let lead = (0..RTTS.len()).map(|i| asqm[i] - codel[i].max(pie[i])).fold(f64::INFINITY, f64::min);
+    let lead = least((0..RTTS.len()).map(|i| asqm[i] - most([codel[i], pie[i]])));
     let last = RTTS.len() - 1;
     let text = "ASQM gives slightly more than CoDel and PIE at every round trip";
     vec![
