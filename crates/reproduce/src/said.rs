@@ -82,7 +82,8 @@ impl<'a> Experiments<'a> {
     }
 }
 
-/// What claims about another simulator are called: that it finds the same. They are none of a paper.
+/// The other simulator, and what claims about it are called: that it finds the same. They are none of a
+/// paper.
 pub const WITNESS: &str = "ns-2";
 
 /// A claim of a paper that no run can judge, and why.

@@ -8,7 +8,7 @@ use crate::choice::Arm;
 use crate::host::{Error, Host, Report, at_a_time};
 use crate::journal::{Done, Journal};
 use crate::publish::Outcome;
-use crate::said::{Experiments, leave_open, tell, totals};
+use crate::said::{Experiments, WITNESS, leave_open, tell, totals};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use weir_measure::result::{Claim, HostJitter};
@@ -132,7 +132,7 @@ fn add_witness(
     let mut claims = Vec::new();
     for (experiment, runs) in Measured::new(&comparison.runs).experiments() {
         claims.extend(judged(experiment, &runs, arguments));
-        outcome.figures.extend(draw::figures(experiment, &runs, Some("ns-2")));
+        outcome.figures.extend(draw::figures(experiment, &runs, Some(WITNESS)));
     }
     let (none, mut compared) = (Experiments::new(host, true), comparison.claims);
     if host.is_interrupted() {
@@ -148,7 +148,7 @@ fn add_witness(
     ours.extend(compared);
     outcome.notes.push(witness::NOTE.to_string());
     outcome.more = json!({ "witness": {
-        "simulator": "ns-2", "runs": comparison.runs, "totals": totals(&claims, said::UNJUDGED), "claims": claims,
+        "simulator": WITNESS, "runs": comparison.runs, "totals": totals(&claims, said::UNJUDGED), "claims": claims,
     } });
     Ok(())
 }

@@ -9,15 +9,18 @@ fn median_rtt_ms(run: &Recording) -> f64 {
     Values::recorded(run).rtt_median_ms
 }
 
+/// How many times vAQM shortens them at a point.
+fn times_shorter(points: &Points, vaqm: &str, point: &[&str]) -> f64 {
+    let [off, on] = ["off", vaqm].map(|vaqm| points.mean(&[&[vaqm], point].concat(), median_rtt_ms));
+    off / on
+}
+
 /// How many times vAQM shortens round trips is the size of the base station's buffers.
 pub static CELL: Experiment = Experiment {
     file: scenario_file!("cause_cell.toml"),
     judge: |points: &Points| {
         let ratios = |by: &str| {
-            ["250 kB", "500 kB", "1000 kB", "2000 kB"].map(|buffer| {
-                let [off, on] = ["off", by].map(|vaqm| points.mean(&[vaqm, buffer], median_rtt_ms));
-                off / on
-            })
+            ["250 kB", "500 kB", "1000 kB", "2000 kB"].map(|buffer| times_shorter(points, by, &[buffer]))
         };
         let ways = ["signals", "shaper"].map(ratios);
         let [signals, shaper] = ways.map(|ratios| ratios.map(|ratio| format!("{ratio:.1}")).join(", "));
@@ -36,10 +39,7 @@ pub static QUIC: Experiment = Experiment {
     file: scenario_file!("cause_cell_quic.toml"),
     judge: |points: &Points| {
         let ratios = |buffer: &str, start: &str| {
-            ["signals", "shaper", "largest"].map(|vaqm| {
-                let [off, on] = ["off", vaqm].map(|vaqm| points.mean(&[vaqm, buffer, start], median_rtt_ms));
-                off / on
-            })
+            ["signals", "shaper", "largest"].map(|vaqm| times_shorter(points, vaqm, &[buffer, start]))
         };
         let told = |[signals, shaper, largest]: [f64; 3]| {
             format!(
