@@ -25,7 +25,7 @@ fn steering_holds_its_claims_with_real_tcp() {
 /// How often each point is run where one run misses a claim: a run of seconds may do so by chance, as flows
 /// that began alike may or may not lose at the same time. The means of so many are judged then.
 const RUNS_AGAIN: &str = "2";
-/// The series that is run again, unless a claim about another one alone was missed.
+/// The series that is run again, unless a claim that names another one was missed.
 const STEERED: &str = "GSP-AS";
 /// Time that is taken away stands still for the links.
 const TOLERATED: f64 = 0.03;
@@ -37,9 +37,10 @@ fn figure_5(attempt: &mut Attempt) {
     let was_there = stalls(&result).all(|share| share <= TOLERATED);
     let (missed, open) = (claims(&result, is_missed), decides_too_little(&result));
     if was_there && (!missed.is_empty() || open.is_some()) {
-        // Static set points give the same numbers each time: what is open is so by the steered runs.
+        // What is open is so by the steered runs. What is missed may be so by either side of a comparison:
+        // two flows under CoDel had 99.74 % of the link once, where they have less than GSP-AS.
         let steered = &["--series", STEERED][..];
-        let which = if missed.iter().all(|claim| claim.contains(STEERED)) { steered } else { &[] };
+        let which = if missed.iter().all(|claim| is_of_steered(&result, claim)) { steered } else { &[] };
         let open = open.unwrap_or_default();
         skipping::say(format!(
             "a second run of each point {which:?}, as of the first: missed {missed:?}, undecided {open}"
@@ -70,6 +71,13 @@ fn reproduce(more: &[&str]) -> Value {
     // 1 is a claim that was missed.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"))
+}
+
+/// Whether a claim names the steered series and no other.
+fn is_of_steered(result: &Value, claim: &str) -> bool {
+    let mut runs = result["runs"].as_array().unwrap().iter();
+    let others = runs.any(|run| run["series"] != STEERED && claim.contains(run["series"].as_str().unwrap()));
+    claim.contains(STEERED) && !others
 }
 
 /// The share of each run in which its packet loop stood still.
