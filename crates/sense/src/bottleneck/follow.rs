@@ -146,7 +146,7 @@ pub struct Follower {
     /// The largest delivery rate.
     bandwidth: WindowedMax<Rate>,
     /// The largest that a rate was made from in [`RATE_WINDOW_MAX`] while senders filled what they might, and
-    /// those at which nothing waited.
+    /// larger ones at which nothing waited.
     proven: WindowedMax<Rate>,
     phase: Phase,
     /// Whether packets wait for the shaper, and since when that is so.
