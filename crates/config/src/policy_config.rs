@@ -55,6 +55,21 @@ impl PolicyConfig {
         self.params()
     }
 
+    /// The same with the defaults of parameters that are not in use: those of the virtual queue where the
+    /// whole link is aimed at.
+    #[must_use]
+    pub fn in_use(mut self) -> PolicyConfig {
+        if !self.policy().uses_virtual_queue() {
+            let of_virtual_queue = self
+                .settings
+                .iter_mut()
+                .zip(Policy::INFO)
+                .filter(|(_, info)| info.name.starts_with("virtual_"));
+            of_virtual_queue.for_each(|((_, value), info)| *value = info.default);
+        }
+        self
+    }
+
     /// Raises go at least to `floor`, where the configuration does not say to what.
     pub fn take_floor(&mut self, floor: Option<Duration>) {
         let Some(floor) = floor.filter(|_| !self.given.contains(&FLOOR)) else { return };

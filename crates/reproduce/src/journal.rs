@@ -14,7 +14,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use weir_config::Document;
+use weir_config::{Document, PolicyConfig, Scenario};
 #[cfg(feature = "live")]
 use weir_lab::SideBySide;
 use weir_report::{FileSet, read_regular};
@@ -44,15 +44,21 @@ struct Name {
     case: String,
     /// The number of the run, from which its random numbers come.
     seed: u64,
-    /// What was run.
+    /// What was run; parameters of the policy that are not in use have their defaults.
     scenario: String,
 }
 
 impl Name {
     fn of<C: Serialize>(planned: &Planned<C>) -> Name {
         let case = serde_json::to_string(&planned.case).expect("cases are plain data");
-        Name { case, seed: planned.seed, scenario: planned.scenario.to_toml() }
+        Name { case, seed: planned.seed, scenario: written(planned.scenario.clone()) }
     }
+}
+
+/// A scenario as names have it.
+fn written(mut scenario: Scenario) -> String {
+    scenario.policy = scenario.policy.map(PolicyConfig::in_use);
+    scenario.to_toml()
 }
 
 /// The first object of a run.
@@ -119,6 +125,8 @@ pub struct Origins {
     pub made: Vec<(Made, usize)>,
     /// Whether cases of the plan have no run, as it was ended before they had.
     pub lacks_cases: bool,
+    /// A sentence for each run with real TCP that counts though more of its time was taken away than may be.
+    pub disturbed: Vec<String>,
 }
 
 /// A run of a file, if it is there, and when and with what it was made.
@@ -307,7 +315,7 @@ impl Journal {
         C: Clone + Serialize + PartialEq + Sync + Send,
         V: Measurement,
     {
-        self.complete(plan, host, |left, note| {
+        let mut done = self.complete(plan, host, |left, note| {
             if !left.is_empty() {
                 let seconds: f64 =
                     left.iter().map(|p| p.scenario.run.duration.as_secs_f64() + AROUND_S).sum();
@@ -331,7 +339,35 @@ impl Journal {
                 let made = if host.is_interrupted() { made } else { note(planned, made)? };
                 Ok((made, told))
             })
-        })
+        })?;
+        done.origins.disturbed = self.disturbed(plan, &done.runs, title);
+        Ok(done)
+    }
+
+    /// What is to be said of runs that were disturbed each time.
+    fn disturbed<C, V>(
+        &self,
+        plan: &[Planned<C>],
+        runs: &[Run<C, V>],
+        title: impl Fn(&Planned<C>) -> String,
+    ) -> Vec<String>
+    where
+        C: PartialEq,
+        V: Measurement,
+    {
+        let one = |run: &Run<C, V>| {
+            let share = run.values.stalled_share().filter(|share| *share > self.stalled_max)?;
+            let planned =
+                plan.iter().find(|planned| (&planned.case, planned.seed) == (&run.case, run.seed))?;
+            Some(format!(
+                "{}, run {}: {:.2} % of its time was taken away, where a run with more than {} % is made again.",
+                title(planned),
+                run.seed,
+                share * 100.0,
+                self.stalled_max * 100.0
+            ))
+        };
+        runs.iter().filter_map(one).collect()
     }
 }
 
@@ -394,7 +430,7 @@ fn by_today(entries: BTreeMap<Name, Entry>) -> BTreeMap<Name, Entry> {
         let document = Document::parse("the scenario of a run", text).ok();
         let document = document.and_then(|document| traces::bring(document).ok());
         let scenario = document.and_then(|document| document.scenario().ok());
-        scenario.map_or_else(|| text.clone(), |scenario| scenario.to_toml())
+        scenario.map_or_else(|| text.clone(), written)
     };
     let renamed = entries.into_iter().map(|(name, entry)| {
         let scenario = read.entry(name.scenario).or_insert_with_key(today).clone();

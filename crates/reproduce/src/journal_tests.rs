@@ -163,6 +163,42 @@ fn a_scenario_with_this_link_is_that_of_today(link: &str, other: &str) {
     assert_eq!(read("no longer a scenario".into()).scenario, "no longer a scenario");
 }
 
+/// A policy that aims at the whole link has no virtual queue: whatever is said of one, it is the same run.
+#[test]
+fn a_parameter_that_is_not_in_use_makes_no_other_run() {
+    struct Nothing;
+    impl Progress for Nothing {
+        fn advance(&self, _: f64) {}
+        fn run_ended(&self) {}
+        fn is_interrupted(&self) -> bool {
+            false
+        }
+    }
+    let planned = |policy: &str| {
+        let mut planned = plan_of(&format!("rate = \"20Mbit/s\"\n[policy]\n{policy}")).swap_remove(0);
+        // Long enough that the virtual queue comes into use.
+        planned.scenario.run.duration = weir_units::Duration::from_secs(60);
+        planned
+    };
+    let hash = |planned: &Planned<Case>| {
+        let run = crate::runs::simulate(planned, (), &Nothing, |_, ()| ()).unwrap().unwrap();
+        run.trace_hash
+    };
+    let same = |one: &str, other: &str| {
+        let (one, other) = (planned(one), planned(other));
+        assert_eq!(Name::of(&one) == Name::of(&other), hash(&one) == hash(&other));
+        Name::of(&one) == Name::of(&other)
+    };
+    let of_virtual_queue = "virtual_gain = 0.1\nvirtual_by_time = false\nvirtual_memory = \"1s\"\n\
+        virtual_signals = 0\nvirtual_step = 0.5\nvirtual_target = \"1ms\"\nvirtual_guard = false\n";
+    assert!(same("", of_virtual_queue));
+    let below = "utilization_low = \"89%\"\nutilization_target = \"90%\"\n";
+    assert!(!same(below, &format!("{below}{of_virtual_queue}")));
+    assert!(!same("", "target_min_up = \"5ms\""));
+    let all = PolicyConfig::default().settings.into_iter().map(|(name, _)| name);
+    assert!(all.filter(|name| name.starts_with("virtual_")).all(|name| of_virtual_queue.contains(name)));
+}
+
 #[cfg(feature = "live")]
 #[test]
 fn a_run_from_which_the_machine_was_taken_away_is_made_again() {
@@ -191,6 +227,11 @@ fn a_run_from_which_the_machine_was_taken_away_is_made_again() {
     assert_eq!(
         done.runs.iter().map(|run| run.values.host.unwrap() > 0.1).collect::<Vec<_>>(),
         [false, false, false, true]
+    );
+    let [told] = &done.origins.disturbed[..] else { panic!("{:?}", done.origins.disturbed) };
+    assert_eq!(
+        told,
+        "Case { flows: 9 }, run 1: 50.00 % of its time was taken away, where a run with more than 2 % is made again."
     );
     let said = host.said.into_inner().unwrap().join("\n");
     assert_eq!(said.matches("made again, as 50.00 % of its time was taken away").count(), 3, "{said}");

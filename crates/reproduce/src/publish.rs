@@ -59,13 +59,15 @@ impl Outcome {
         }
     }
 
-    /// Says of which runs not the program of today is the origin.
+    /// Says of which runs not the program of today is the origin, and from which too much time was taken
+    /// away.
     pub fn tell_origins(&mut self, host: &dyn Host) {
         for (made, count) in self.origins.made.iter().filter(|(made, _)| *made != host.made()) {
             let Made { date, commit, machine, .. } = made;
             let runs = if *count == 1 { "One run was".to_string() } else { format!("{count} runs were") };
             self.notes.push(format!("{runs} made on {date} with commit {commit} on {machine}."));
         }
+        self.notes.append(&mut self.origins.disturbed);
     }
 
     /// Writes the page, the charts and `result.json` beside what is in the set already. The result for
@@ -208,7 +210,7 @@ mod tests {
         };
         let told = |is_interrupted, lacks_cases| {
             let claims = Some(vec![claim("99.5 % (2)", true), claim("NaN % (2)", false), claim("", false)]);
-            let origins = Origins { made: Vec::new(), lacks_cases };
+            let origins = Origins { lacks_cases, ..Origins::default() };
             let mut outcome = Outcome { claims, origins, ..Outcome::default() };
             outcome.keep_measured(&Quiet { is_interrupted, ..Quiet::default() });
             outcome.claims.unwrap_or_default().iter().map(|c| (c.held, c.undecided)).collect::<Vec<_>>()
