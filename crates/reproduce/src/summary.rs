@@ -216,7 +216,7 @@ const RESULT: &str = "result.json";
 
 const HEAD: &str = "# Results of reproductions
 
-This page is made by `weir reproduce summary` from what `weir reproduce` wrote; nothing in it is written by hand. A section whose files were lost says so: it was taken over from an earlier page. Each section says which command made it, when, with which commit, on which machine and with how many \
+This page is made by `weir reproduce summary` from what `weir reproduce` wrote; nothing in it is written by hand, and its numbers are measured by the runs of each section: words are those of the program (what a paper says, where a bound comes from, and what the cause of a miss is, up to the colon behind which the experiment's numbers stand). A section whose files were lost says so: it was taken over from an earlier page. Each section says which command made it, when, with which commit, on which machine and with how many \
 runs. \"Paper\" is what the paper says, \"bound\" what was judged by, \"basis\" where that bound comes from. What is run, and what was found: [reproduction.md](reproduction.md). Measurements that are no reproduction: \
 [measurements.md](measurements.md).
 
@@ -296,8 +296,7 @@ fn command(value: &Value, runs: &Runs) -> String {
     // With the rate that real TCP has anyway the folder would be another one.
     let is_usual = |rate: &Rate| arm(value) == "lab" && rate.to_string() == steering::LAB_RATE;
     let mut command = command_at(value, runs.only_rate().filter(|rate| !is_usual(rate)));
-    // What is judged may be repeated as often as one likes.
-    if let Some(runs) = runs.of_each_case.filter(|_| value["totals"].is_object()) {
+    if let Some(runs) = runs.of_each_case {
         command += &format!(" --seeds {runs}");
     }
     if value["witness"].is_object() {
@@ -331,7 +330,7 @@ fn command_at(value: &Value, rate: Option<Rate>) -> String {
 }
 
 /// What tells cases apart, in all papers.
-const CASE: [&str; 7] = ["case", "experiment", "figure", "series", "flows", "rate_bps", "title"];
+const CASE: [&str; 8] = ["case", "experiment", "figure", "series", "policy", "flows", "rate_bps", "title"];
 
 fn case(run: &Value) -> String {
     CASE.map(|key| run[key].to_string()).join(" ")
@@ -551,14 +550,18 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
     for table in value["tables"].as_array().into_iter().flatten() {
         rows(table, out);
     }
-    if runs.spreads.is_object() {
+    if tells_apart(&runs.spreads) {
         rows(&runs.spreads, out);
     }
     if !claims.is_empty() {
         let (beside, others): (Vec<&Claim>, Vec<&Claim>) = claims.iter().partition(|c| c.id == WITNESS);
         let (own, of_paper): (Vec<&Claim>, Vec<&Claim>) = others.into_iter().partition(|c| c.own);
         let held = |claims: &[&Claim]| claims.iter().filter(|c| c.held).count();
-        let _ = write!(out, "Claims: {} of {} held", held(&of_paper), of_paper.len());
+        let (open, judged): (Vec<&Claim>, Vec<&Claim>) = of_paper.into_iter().partition(|c| c.undecided);
+        let _ = write!(out, "Claims: {} of {} held", held(&judged), judged.len());
+        if !open.is_empty() {
+            let _ = write!(out, ", {} not judged", open.len());
+        }
         if !own.is_empty() {
             let _ = write!(out, "; {} of {} criteria of our own", held(&own), own.len());
         }
@@ -615,6 +618,15 @@ fn judged_elsewhere<'a>(outcome: &Outcome, all: &'a [Outcome]) -> BTreeSet<&'a s
     let alike = all.iter().filter(|other| other.value["paper"] == outcome.value["paper"]);
     let is_judged = |id: &&str| outcome.claims.iter().any(|claim| claim.id == *id);
     alike.flat_map(ids).filter(|id| !is_judged(id) && *id != WITNESS).collect()
+}
+
+/// Whether each row of a table of spreads says of which case it is, by queue, rate and flows: of a sweep over
+/// the parameters of one queue several have the same words.
+fn tells_apart(spreads: &Value) -> bool {
+    let rows = || spreads["rows"].as_array().into_iter().flatten();
+    let cases: BTreeSet<String> =
+        rows().map(|row| [&row[0], &row[1], &row[2]].map(Value::to_string).join(" ")).collect();
+    !cases.is_empty() && cases.len() == rows().count()
 }
 
 fn rows(table: &Value, out: &mut String) {

@@ -209,7 +209,7 @@ pub const TABLE: &[Said] = &[
         "(mean)",
         EMPTY,
         EMPTY_BASIS,
-        "bursts of senders stand in the real queue for a moment; with real TCP they are longer than the simulator's, whose mean is 0.05 to 0.08 ms at 1 Gbit/s, and why is not known",
+        "bursts of senders stand in the real queue for a moment; with real TCP they are longer than the simulator's, and why is not known",
     ),
     row("A15", "", EMPTY, EMPTY_BASIS, "bursts of senders stand in the real queue for a moment")
         .shown_by(&causes::BURSTS),
@@ -226,7 +226,7 @@ pub const TABLE: &[Said] = &[
         "empty",
         "almost never empty",
         "2 % of the time, as the rate that leaves lacks that share, and is to be within 2 %",
-        "a virtual queue with a set point of 0.2 ms is empty for 4 % of the time; a longer one is less often empty",
+        "a virtual queue with a set point of 0.2 ms is empty now and then; a longer one is less often empty",
     )
     .shown_by(&causes::RATES),
     row(
@@ -241,7 +241,7 @@ pub const TABLE: &[Said] = &[
         "",
         "egress rate close to rate_virtual on average",
         "2 %: two fifths of the 5 % between the target and the link",
-        "what leaves is the virtual rate less the share of time in which the virtual queue is empty, 4 %; a longer one is less often empty",
+        "what leaves is the virtual rate less the share of time in which the virtual queue is empty; a longer one is less often empty",
     )
     .shown_by(&causes::RATES),
     row("A17", "exceeds", "may exceed rate_virtual briefly", "any sample of 2 ms; how long it does is not judged", ""),

@@ -18,8 +18,8 @@ const THREEFOLD: &str = "roughly three times (TCP)";
 const QUIC_FALLS: &str = "how many times round trips of QUIC fall is how large the base station's buffers are, too, of which the article \
     does not tell, and which were chosen here for the weak signal (C3)";
 /// Of those that fall less, for which a smaller buffer would be needed.
-const QUIC_LESS: &str = "slow start of real QUIC does not end early, which makes 2.7 times of 3.0 in the simulator with the same buffer; what else \
-    differs is not known, and behind a 5G core it falls 3.2 times";
+const QUIC_LESS: &str = "slow start of real QUIC does not end early, which makes it less in the simulator with the same buffer, too; what else \
+    differs is not known, and behind a 5G core it is not so little";
 /// Where the bound of a threefold fall comes from.
 const THREE: &str = "\"roughly three\" is taken for 2.5 to 4 times, chosen here";
 
