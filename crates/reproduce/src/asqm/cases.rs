@@ -6,7 +6,7 @@ use crate::runs::{NestedCase, Planned, times};
 use serde::Serialize;
 use weir_aqm::{Share, Value};
 use weir_config::{AqmConfig, Document, FlowGroup, Rtt, Scenario};
-use weir_units::{Duration, Rate};
+use weir_units::{Bytes, Duration, Rate};
 
 /// An algorithm of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -231,19 +231,24 @@ const PROBINGS: [Probing; 9] = [
     Probing::of_bytes(500),
 ];
 /// Parameters of PIE in Linux 3.15 (net/sched/sch_pie.c): target 20 ms, an update each 30 ms, 100 ms of
-/// bursts, the delay from the rate of departures, and gains that are reduced in two steps, at 10 and 1 %; no
-/// marks, no de-randomization. alpha and beta are the same as RFC 8033's.
-const PIE_OF_LINUX_3_15: [(&str, Value); 7] = [
+/// bursts, the delay from the rate of departures, measured over 10 000 bytes, and gains that are reduced in
+/// two steps, at 10 and 1 %; no marks, no de-randomization. alpha and beta are the same as RFC 8033's. No
+/// parameters are there for three rules of it: the rate is averaged, with 1/8, and not its inverse; the
+/// probability decays only after two updates without any delay; and it grows by 2 % more above 250 ms. There
+/// RFC 8033's are in use.
+const PIE_OF_LINUX_3_15: [(&str, Value); 8] = [
     ("target", Value::Duration(Duration::from_millis(20))),
     ("t_update", Value::Duration(Duration::from_millis(30))),
     ("max_burst", Value::Duration(Duration::from_millis(100))),
     ("departure_rate", Value::Flag(true)),
+    ("dq_threshold", Value::Bytes(Bytes::new(10_000))),
     ("derandomize", Value::Flag(false)),
     ("ecn", Value::Flag(false)),
     ("tune_steps", Value::Count(2)),
 ];
-/// Parameters of CoDel in Linux 3.15 (include/net/codel.h): RFC 8289's, without marks.
-const CODEL_OF_LINUX_3_15: [(&str, Value); 1] = [("ecn", Value::Flag(false))];
+/// Parameters of CoDel in Linux 3.15 (include/net/codel.h): RFC 8289's, without marks, and with one step of
+/// Newton's method for each signal.
+const CODEL_OF_LINUX_3_15: [(&str, Value); 2] = [("ecn", Value::Flag(false)), ("newton", Value::Flag(true))];
 /// Committed rates; peak rate and access link keep their proportion to it.
 const RATES: [u64; 5] = [1_000, 2_000, 8_000, 25_000, 50_000];
 

@@ -59,14 +59,24 @@ impl Overrides {
 
 fn title(case: &Case) -> String {
     let way = if case.way == Direction::Download { ", download" } else { "" };
-    format!("{}, {}, RTT {} ms{way}", case.managed.name(), load_name(case.study), case.rtt_ms)
+    let mbps = |kbps: u64| kbps as f64 / 1e3;
+    let varied = match case.study {
+        Study::Shortfall => format!(", access link {} Mbit/s", mbps(case.access_kbps)),
+        Study::Targets | Study::HalfTarget => format!(", target {} ms", case.target_ms),
+        Study::Rates => format!(", limit {} Mbit/s", mbps(case.limit_kbps)),
+        Study::Probing => format!(", {}", case.probing.name()),
+        Study::Kernel => ", constants of Linux 3.15".into(),
+        Study::LongRtt => ", among long round trips".into(),
+        Study::OffPeak | Study::Peak | Study::Voice => String::new(),
+    };
+    format!("{}, {}, RTT {} ms{way}{varied}", case.managed.name(), load_name(case.study), case.rtt_ms)
 }
 
 fn load_name(study: Study) -> &'static str {
     match study {
-        Study::Peak => "peak",
+        Study::Peak | Study::Targets | Study::Rates | Study::Probing => "peak",
         Study::Voice => "peak with calls",
-        _ => "off-peak",
+        Study::OffPeak | Study::Shortfall | Study::LongRtt | Study::HalfTarget | Study::Kernel => "off-peak",
     }
 }
 
@@ -331,6 +341,27 @@ mod tests {
         assert_eq!((shown, all.len() - shown), (36 * 5, 77));
         assert!(plan(&lab(true)).unwrap().iter().all(|planned| planned.seed == 0));
         assert_eq!(plan(&Arguments { seeds: Some(2), ..lab(false) }).unwrap().len(), 2 * (36 + 77));
+    }
+
+    #[test]
+    fn the_words_of_a_case_tell_its_load_and_what_its_study_changes() {
+        let all = cases(&arguments("all", false));
+        let titles: std::collections::BTreeSet<String> = all.iter().map(title).collect();
+        assert_eq!(titles.len(), all.len());
+        for (study, load, varied) in [
+            (Study::Targets, "peak", "target 500 ms"),
+            (Study::Rates, "peak", "limit 100 Mbit/s"),
+            (Study::Probing, "peak", "10 a second"),
+            (Study::Shortfall, "off-peak", "access link 23.5 Mbit/s"),
+        ] {
+            let mut told = all.iter().filter(|case| case.study == study).map(title);
+            assert!(
+                told.any(|told| told.starts_with("ASQM, ")
+                    && told.contains(&format!(", {load}, "))
+                    && told.ends_with(varied)),
+                "{study:?}"
+            );
+        }
     }
 
     #[test]
