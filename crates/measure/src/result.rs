@@ -512,16 +512,27 @@ impl Recording {
         Cow::Owned(Recording { summary, link_samples, flow_samples, events })
     }
 
+    /// The share of the measured time in which the flows of each link did not respond to signals.
+    fn unresponsive_shares(&self) -> impl Iterator<Item = f64> {
+        let warmup_s = self.summary.warmup_s;
+        self.link_samples.iter().map(move |rows| {
+            let measured = || rows.iter().filter(|row| row.t_s > warmup_s);
+            measured().filter(|row| row.table_state == UNRESPONSIVE).count() as f64
+                / measured().count().max(1) as f64
+        })
+    }
+
+    /// The same of the first link.
+    pub fn unresponsive_share(&self) -> f64 {
+        self.unresponsive_shares().next().unwrap_or(f64::NAN)
+    }
+
     /// What a reader must know of steered links whose flows did not respond to signals in at least a quarter
     /// of the measured time: no set point holds their delay.
     pub fn unresponsive(&self) -> Vec<String> {
-        let warmup_s = self.summary.warmup_s;
-        let one = |(link, rows): (&LinkSummary, &Vec<LinkSample>)| {
-            let measured = || rows.iter().filter(|row| row.t_s > warmup_s);
-            let share = measured().filter(|row| row.table_state == UNRESPONSIVE).count() as f64
-                / measured().count().max(1) as f64;
+        let one = |((link, rows), share): ((&LinkSummary, &Vec<LinkSample>), f64)| {
             let name = if link.name.is_empty() { String::new() } else { format!("link {}: ", link.name) };
-            let setpoint = measured().next_back().map_or(f64::NAN, |row| row.setpoint_ms);
+            let setpoint = rows.last().map_or(f64::NAN, |row| row.setpoint_ms);
             (share >= 0.25).then(|| {
                 format!(
                     "{name}the flows do not respond to signals ({:.0} % of the time): 95 % of the packets waited up to \
@@ -532,7 +543,8 @@ impl Recording {
                 )
             })
         };
-        self.summary.links.iter().zip(&self.link_samples).filter_map(one).collect()
+        let links = self.summary.links.iter().zip(&self.link_samples);
+        links.zip(self.unresponsive_shares()).filter_map(one).collect()
     }
 }
 

@@ -37,7 +37,7 @@ const SAMPLED: usize = 8;
 pub type Quantity = fn(&Recording) -> f64;
 
 /// The points of a file.
-fn expand((name, text): (&str, &str)) -> Result<Vec<weir_config::Point>, Error> {
+pub fn expand((name, text): (&str, &str)) -> Result<Vec<weir_config::Point>, Error> {
     let scenario = Document::parse(name, text).and_then(|file| file.scenario()).map_err(Error::input)?;
     Ok(scenario.expand())
 }
@@ -52,9 +52,8 @@ impl Points {
         )
     }
 
-    /// Runs every point of a scenario file with all its seeds. Points that were interrupted have no runs.
-    pub fn of(file: (&str, &str), host: &dyn Host) -> Result<Points, Error> {
-        let points = expand(file)?;
+    /// Runs every point with all its seeds. Points that were interrupted have no runs.
+    pub fn run(points: &[weir_config::Point], host: &dyn Host) -> Result<Points, Error> {
         let planned = points.iter().enumerate().flat_map(|(number, point)| {
             let seeds = point.scenario.run.seeds;
             Planned::repeated(&number, &point.scenario, seeds)
@@ -68,7 +67,7 @@ impl Points {
             }
             Ok((!interrupted).then_some((planned.case, recording)))
         })?;
-        let Points(mut found) = Points::not_run(&points);
+        let Points(mut found) = Points::not_run(points);
         for (number, recording) in runs {
             found[number].runs.push(recording);
         }

@@ -1,7 +1,7 @@
 //! What a paper says beside its claims as they are judged here: its own words and numbers, where the bound
 //! comes from, and why a claim is missed where that is known.
 
-use crate::experiment::{Experiment, Points};
+use crate::experiment::{Experiment, Points, expand};
 use crate::host::{Error, Host};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -55,30 +55,49 @@ impl Said {
 pub struct Experiments<'a> {
     /// None where nothing is run, as in a short form.
     host: Option<&'a dyn Host>,
-    /// What was run, by the name of its file: several experiments may be about one.
-    run: RefCell<BTreeMap<&'static str, Points>>,
+    /// What the runs that are judged have otherwise than the files, made in the points of one, and how it is
+    /// called; it may leave a file as it is.
+    otherwise: Option<(&'a Otherwise<'a>, &'a str)>,
+    /// What was run, by the name of its file, and what it had otherwise: several experiments may be about
+    /// one.
+    run: RefCell<BTreeMap<&'static str, (Points, String)>>,
 }
+
+/// Changes the points of a file, and tells whether it did.
+type Otherwise<'a> = dyn Fn(&mut [weir_config::Point]) -> bool + 'a;
 
 impl<'a> Experiments<'a> {
     /// Run by this host, but not in a short form.
     pub fn new(host: &'a dyn Host, quick: bool) -> Experiments<'a> {
-        Experiments { host: (!quick).then_some(host), run: RefCell::default() }
+        Experiments { host: (!quick).then_some(host), otherwise: None, run: RefCell::default() }
     }
 
-    /// What came of one, and whether it was as expected; nothing of one that is not run.
-    fn of(&self, id: &str, experiment: &Experiment) -> Result<Option<(String, bool)>, Error> {
+    /// The same, run as the runs that are judged are, and what is said of that.
+    pub fn otherwise(self, change: &'a Otherwise<'a>, told: &'a str) -> Experiments<'a> {
+        Experiments { otherwise: Some((change, told)), ..self }
+    }
+
+    /// What came of one, with the name of its file, and whether it was as expected; nothing of one that is
+    /// not run.
+    fn of(&self, id: &str, experiment: &Experiment) -> Result<Option<(String, String, bool)>, Error> {
         let (name, _) = experiment.file;
         let Some(host) = self.host.filter(|host| !host.is_interrupted()) else { return Ok(None) };
         let mut run = self.run.borrow_mut();
         if !run.contains_key(name) {
             host.say(&format!("why {id} was missed: {name}"));
-            let points = Points::of(experiment.file, host)?;
+            let mut points = expand(experiment.file)?;
+            let otherwise = self.otherwise.filter(|(change, _)| change(&mut points));
+            let points = Points::run(&points, host)?;
             if host.is_interrupted() {
                 return Ok(None);
             }
-            run.insert(name, points);
+            let told = otherwise.map_or(String::new(), |(_, told)| format!(", {told}"));
+            run.insert(name, (points, told));
         }
-        Ok(run.get(name).map(experiment.judge))
+        Ok(run.get(name).map(|(points, told)| {
+            let (found, is_expected) = (experiment.judge)(points);
+            (found, format!("{name}{told}"), is_expected)
+        }))
     }
 }
 
@@ -101,8 +120,8 @@ pub fn tell(claims: &mut [Claim], table: &[Said], experiments: &Experiments) -> 
         if claim.is_missed() {
             claim.cause = row.cause.into();
             let Some(experiment) = row.experiment else { continue };
-            if let Some((found, is_expected)) = experiments.of(&claim.id, experiment)? {
-                let (cause, (file, _)) = (row.cause, experiment.file);
+            if let Some((found, file, is_expected)) = experiments.of(&claim.id, experiment)? {
+                let cause = row.cause;
                 claim.cause = match is_expected {
                     true => format!("{cause}: {found} ({file})"),
                     false => format!("{cause}, which {file} did not show: {found}"),
@@ -162,7 +181,7 @@ pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
 #[cfg(test)]
 pub fn assert_told(claims: &[Claim], table: &[Said]) {
     let mut claims = claims.to_vec();
-    let none = Experiments { host: None, run: RefCell::default() };
+    let none = Experiments { host: None, otherwise: None, run: RefCell::default() };
     tell(&mut claims, table, &none).expect("nothing is run");
     let untold: Vec<&Claim> =
         claims.iter().filter(|claim| claim.paper.is_empty() || claim.basis.is_empty()).collect();
@@ -179,7 +198,7 @@ mod tests {
         let claim = |text: &str, held| Claim { id: "A5".into(), text: text.into(), held, ..Claim::default() };
         let mut claims = [claim("with 2 flows", false), claim("other", true), claim("other", false)];
         let row = |about, paper, cause| row("A5", about, paper, "text", cause);
-        let none = Experiments { host: None, run: RefCell::default() };
+        let none = Experiments { host: None, otherwise: None, run: RefCell::default() };
         let table = [row("2 flows", "10 to 20 ms", "why"), row("", "below 30 ms", "")];
         tell(&mut claims, &table, &none).unwrap();
         let seen = claims.each_ref().map(|c| (c.paper.as_str(), c.cause.as_str()));
@@ -218,8 +237,9 @@ mod tests {
         let other = Experiment { file: FILE, judge: |points| ("none".into(), !points.0.is_empty()) };
         let host = crate::journal::tests::Quiet::default();
         let experiments = Experiments::new(&host, false);
-        experiments.run.borrow_mut().insert(FILE.0, Points(Vec::new()));
-        assert_eq!(experiments.of("A5", &one).unwrap(), Some(("0 points".into(), true)));
-        assert_eq!(experiments.of("A6", &other).unwrap(), Some(("none".into(), false)));
+        experiments.run.borrow_mut().insert(FILE.0, (Points(Vec::new()), ", otherwise".into()));
+        let file = "file.toml, otherwise".to_string();
+        assert_eq!(experiments.of("A5", &one).unwrap(), Some(("0 points".into(), file.clone(), true)));
+        assert_eq!(experiments.of("A6", &other).unwrap(), Some(("none".into(), file, false)));
     }
 }

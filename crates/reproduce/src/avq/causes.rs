@@ -179,11 +179,11 @@ pub static WAITING: Experiment = Experiment {
             };
             points.mean(&[senders], left)
         };
-        let [usual, apart, two] = ["as in 2001", "timers apart", "two segments"].map(of);
+        let [usual, apart, two] = ["usual timers", "timers apart", "two segments"].map(of);
         let found = format!(
             "it loses {usual:.0} packets and short flows take {:.1} s; with timers that are apart it loses {apart:.0}, where short flows keep \
              two segments {two:.0} and they take {:.1} s",
-            open("as in 2001"),
+            open("usual timers"),
             open("two segments")
         );
         (found, apart >= 0.8 * usual && two <= 0.01 * usual)

@@ -77,11 +77,7 @@ pub fn plan(arguments: &Arguments) -> Result<Vec<Planned<Case>>, Error> {
                     let times = if arguments.arm == Arm::Sim { SHORTER } else { SHORTER_LIVE };
                     shorten(&mut scenario, times);
                 }
-                if let Some(timers) = arguments.timers.value {
-                    for group in &mut scenario.flows {
-                        (group.host.rto_min, group.host.rto_clock) = (Some(timers.least), Some(timers.clock));
-                    }
-                }
+                arguments.timers.value.iter().for_each(|timers| timers.give_to(&mut scenario));
                 let case = Case { experiment, series: series(&scenario, experiment) };
                 plan.extend(Planned::repeated(&case, &scenario, seeds));
             }

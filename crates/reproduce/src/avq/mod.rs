@@ -19,6 +19,7 @@ use crate::choice::{Arm, Choice};
 use crate::host::{Error, Host, Report};
 pub use experiments::Experiment;
 use std::path::PathBuf;
+use weir_config::{Point, Scenario};
 use weir_units::Duration;
 
 /// What is to be repeated, and how.
@@ -71,6 +72,25 @@ pub struct Timers {
     pub least: Duration,
     /// Tick of the clock by which round-trip times are measured.
     pub clock: Duration,
+}
+
+impl Timers {
+    /// All senders of a scenario have them.
+    fn give_to(&self, scenario: &mut Scenario) {
+        for group in &mut scenario.flows {
+            (group.host.rto_min, group.host.rto_clock) = (Some(self.least), Some(self.clock));
+        }
+    }
+
+    /// The same of all points of a file, and `true`; but where some choose timers, all are left as they are.
+    fn give_to_all(&self, points: &mut [Point]) -> bool {
+        let chooses =
+            points.iter().flat_map(|point| &point.scenario.flows).any(|group| group.host.rto_min.is_some());
+        if !chooses {
+            points.iter_mut().for_each(|point| self.give_to(&mut point.scenario));
+        }
+        !chooses
+    }
 }
 
 /// What retransmission timers the senders can have: those of Linux, or those of ns-2 when the paper was

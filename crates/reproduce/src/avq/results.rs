@@ -11,6 +11,7 @@ use crate::publish::Outcome;
 use crate::said::{Experiments, WITNESS, leave_open, tell, totals};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use weir_config::Point;
 use weir_measure::result::{Claim, HostJitter};
 use weir_report::html::Rows;
 use weir_report::{FileSet, Judged, csv};
@@ -22,7 +23,7 @@ const NOTE_LIVE: &str = "Real TCP in network namespaces over the program's own p
     Experiments 1 and 3, with up to 180 flows, are made with drops, as marks do not make the kernel's windows \
     smaller than two packets; experiment 2 ends at 60 flows for the same reason. The mean queue of a period is \
     the delay of the packets that left times their rate (Little's law); what short flows got is spread evenly \
-    over their time.";
+    over their time, so that the goodput of a single load may be more than the link carried in it.";
 
 /// Repeats the experiments.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
@@ -63,7 +64,10 @@ pub fn publish(
 
 /// Claims, comparisons, charts and tables of every experiment; and the tables as they are written to files.
 fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<(Outcome, Vec<Rows>), Error> {
-    let experiments = Experiments::new(host, arguments.quick);
+    let told = format!("timers of {}", arguments.timers.name);
+    let with_timers =
+        |points: &mut [Point]| arguments.timers.value.is_some_and(|timers| timers.give_to_all(points));
+    let experiments = Experiments::new(host, arguments.quick).otherwise(&with_timers, &told);
     let (mut claims, mut beside, mut figures) = (Vec::new(), Vec::new(), Vec::new());
     let (mut tables, mut files) = (Vec::new(), Vec::new());
     let is_live = arguments.arm == Arm::Lab;
@@ -142,8 +146,7 @@ fn add_witness(
     }
     tell(&mut claims, said::TABLE, &none)?;
     tell(&mut compared, said::TABLE, &none)?;
-    // Causes are those of runs here.
-    claims.iter_mut().for_each(|claim| claim.cause.clear());
+    // Experiments are run in this simulator alone: of misses in ns-2 the causes are assumed.
     outcome.tables.extend([comparison.table, side_by_side(ours, &claims)]);
     ours.extend(compared);
     outcome.notes.push(witness::NOTE.to_string());

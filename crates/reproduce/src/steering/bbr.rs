@@ -2,18 +2,21 @@
 
 use super::{Arguments, Arm, folder};
 use crate::claim::percent;
-use crate::experiment::{Point, Points, delay_mean_ms, delay_p95_ms, utilization};
+use crate::experiment::{Point, Points, delay_mean_ms, delay_p95_ms, expand, samples, utilization};
 use crate::host::{Error, Host, Report};
 use crate::publish::Outcome;
 use crate::statistics::mean;
 use serde_json::json;
+use weir_measure::result::Recording;
 use weir_report::html::Rows;
 
 /// Name of the choice.
 pub const NAME: &str = "bbr";
 
-const HEADER: [&str; 6] = ["BBR", "flows", "queue", "utilization", "mean ms", "95 % ms"];
+const HEADER: [&str; 7] =
+    ["BBR", "flows", "queue", "utilization", "mean ms", "95 % ms", "told: do not respond"];
 const NOTE: &str = "100 Mbit/s, 50 ms, a buffer of 200 ms unless it says otherwise, GSP-AS with <99 %, 30 ms>, 40 s after 20 s. \
+    Steering tells that flows do not respond (state 4) in the last column's share of that time. \
     Version 1 answers neither single losses nor marks: room alone bounds its delay, that of the link (\"buffer\") or that of each flow \
     (\"FQ\", tail drop in a FlowQueue). docs/steering.md says what to choose.";
 
@@ -28,7 +31,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     }
     let folder = folder(arguments, &format!("figure{NAME}-sim"));
     host.prepare(&folder)?;
-    let Points(points) = Points::of(scenario_file!("bbr.toml"), host)?;
+    let Points(points) = Points::run(&expand(scenario_file!("bbr.toml"))?, host)?;
     let made = || points.iter().filter(|point| !point.runs.is_empty());
     let repetitions = made().map(|point| point.runs.len()).max().unwrap_or(0);
     let runs = made().flat_map(|point| {
@@ -50,6 +53,11 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     outcome.deliver_with_tables(&folder, host)
 }
 
+/// Whether a set point was moved or could have been: its queue has a state.
+fn is_steered(point: &Point) -> bool {
+    point.runs.iter().flat_map(samples).any(|sample| sample.table_state > 0)
+}
+
 fn row(point: &Point) -> Vec<String> {
     let of = |quantity: crate::experiment::Quantity| mean(point.runs.iter().map(quantity));
     let mut cells = point.values.clone();
@@ -57,6 +65,7 @@ fn row(point: &Point) -> Vec<String> {
         percent(of(utilization)),
         format!("{:.1}", of(delay_mean_ms)),
         format!("{:.1}", of(delay_p95_ms)),
+        if is_steered(point) { percent(of(Recording::unresponsive_share)) } else { "-".into() },
     ]);
     cells
 }
