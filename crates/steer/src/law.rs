@@ -46,9 +46,9 @@ pub enum TableState {
     Above = 2,
     /// 3: fluctuating around it. The AQM is in control; the set point can be assessed and moved.
     Fluctuating = 3,
-    /// 4, which the table does not have: for most of the last ten seconds the delay stayed above twice the
-    /// set point though signals were given. The flows do not respond to single signals, as BBR does not, and
-    /// no set point helps.
+    /// 4, which the table does not have: for over a quarter of the last ten seconds the delay stayed above
+    /// twice the set point though signals were given. The flows do not respond to single signals, as BBR does
+    /// not, and no set point helps.
     Unresponsive = 4,
 }
 

@@ -9,6 +9,7 @@ use crate::kept_times::nanos;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use weir_steer::TableState;
 use weir_units::Duration;
 
 /// The number of the user-plane function for a session (SEID).
@@ -473,6 +474,8 @@ pub struct FlowUsage {
     pub backlog: (u64, u32),
     /// The set point in force, where its algorithm has one.
     pub setpoint: Option<Duration>,
+    /// State of the queue relative to the set point (AQM Steering, Table I), where a policy moves that.
+    pub state: Option<TableState>,
 }
 
 /// What a plane tells without being asked.

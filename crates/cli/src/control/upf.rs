@@ -188,6 +188,7 @@ impl Watched {
                 delivered_bps: per_s,
                 delay_p95_ms: flow.sojourn_p95.map(|delay| delay.as_millis_f64()),
                 setpoint_ms: flow.setpoint.map(|setpoint| setpoint.as_millis_f64()),
+                table_state: flow.state.map_or(0, |state| state as u8),
                 backlog_bytes: flow.backlog.0,
                 backlog_packets: flow.backlog.1,
                 packets: Packets {

@@ -131,8 +131,7 @@ fn in_line(boards: &Boards, is_chosen: bool) -> Line<'static> {
     let state = match (&board.trouble, board.last) {
         _ if boards.has_ended => "  ended".fg(BOUND),
         (Some(trouble), _) => format!("  {trouble}").fg(BOUND),
-        (None, Some(row)) if row.table_state > 0 => format!("  state {}", row.table_state).into(),
-        _ => "".into(),
+        (None, row) => words::state_in_line(row.map_or(0, |row| row.table_state)).into(),
     };
     let label = format!("{mark} {label:LABEL_MOST$} ");
     Line::from(vec![

@@ -41,6 +41,15 @@ pub fn state(state: u8, steered: bool) -> &'static str {
     }
 }
 
+/// The same behind the numbers of a line: nothing where no law has one.
+pub fn state_in_line(state: u8) -> String {
+    match state {
+        0 => String::new(),
+        4 => "  state 4: flows do not respond".into(),
+        state => format!("  state {state}"),
+    }
+}
+
 /// How far a run is.
 pub fn progress(t_s: f64, length_s: Option<f64>) -> String {
     match length_s {
@@ -94,8 +103,7 @@ pub fn period_line(board: &Board, span_s: f64, period: &Sum, last: &LinkSample) 
     };
     let state = match &board.trouble {
         Some(trouble) => format!("  {trouble}"),
-        None if last.table_state > 0 => format!("  state {}", last.table_state),
-        None => String::new(),
+        None => state_in_line(last.table_state),
     };
     format!(
         "{t_s:6.1}{of} s  {name}last {span_s:.1} s: {:>13}{share:width$}  delay {:>6}, max {:.2} ms{setpoint}  drops {}, overflows {}, marks {}{state}",

@@ -147,7 +147,7 @@ const STATES: [(&str, &str); 4] = [
     ("3", "fluctuating around: the AQM is in control, the set point can be assessed and moved"),
     (
         "4",
-        "above twice the set point for most of 10 s, though signals are given: the flows do not respond (BBR); a buffer as short as `target_max` bounds them",
+        "above twice the set point for more than a quarter of 10 s, though signals are given: the flows do not respond (BBR); a buffer as short as `target_max` bounds them",
     ),
 ];
 

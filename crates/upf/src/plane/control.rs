@@ -68,7 +68,7 @@ impl UserPlane {
             Command::Remove(seid) => self.end(seid, io),
             Command::Usage(seid) => Answer::Usage(self.session(seid).map(|live| live.usage)),
             Command::Flows(seid, mut flows) => {
-                self.write_flows(seid, &mut flows);
+                self.write_flows(seid, now, &mut flows);
                 Answer::Flows(flows)
             }
             Command::Measured(seid, mut measured) => {
@@ -297,24 +297,26 @@ impl UserPlane {
         self.send(ACCESS, frame, host_of(&tunnel), outer.is_v6(), now, io);
     }
 
-    fn write_flows(&mut self, seid: u64, flows: &mut Vec<FlowUsage>) {
+    fn write_flows(&mut self, seid: u64, now: Time, flows: &mut Vec<FlowUsage>) {
         let Some(number) = self.number(seid) else { return };
         let Some(mut live) = self.sessions[number as usize].take() else { return };
         let Live { program, lines, .. } = &mut *live;
         for (at, (plan, line)) in program.queues.iter().zip(lines).enumerate() {
             let passed = std::mem::take(&mut line.passed);
             let place = line.place.map(|at| self.waits.place(at));
-            let (done, sojourn_p95, backlog, setpoint) = match place {
+            let (done, sojourn_p95, backlog, setpoint, state) = match place {
                 Some(place) => {
                     place.note_passed(passed);
                     let QueueSlot { queue, sojourns, .. } = place;
                     let backlog = (queue.backlog().get(), queue.packets());
-                    (line.past.plus(queue.counters()), sojourns.take_p95(), backlog, queue.setpoint())
+                    let done = line.past.plus(queue.counters());
+                    let state = queue.guide().as_ref().map(|helm| helm.table_state(now));
+                    (done, sojourns.take_p95(), backlog, queue.setpoint(), state)
                 }
                 None => {
                     let mut sojourns = Sojourns::default();
                     sojourns.note_none(passed);
-                    (line.past, sojourns.take_p95(), (0, 0), None)
+                    (line.past, sojourns.take_p95(), (0, 0), None, None)
                 }
             };
             flows.push(FlowUsage {
@@ -330,6 +332,7 @@ impl UserPlane {
                 sojourn_p95,
                 backlog,
                 setpoint,
+                state,
             });
         }
         self.sessions[number as usize] = Some(live);

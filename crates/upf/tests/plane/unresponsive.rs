@@ -4,7 +4,8 @@
 use crate::bearers::{Bearer, SECOND, run_for};
 use crate::rig::*;
 use std::sync::Arc;
-use weir_config::AqmConfig;
+use weir_config::{AqmConfig, PolicyConfig};
+use weir_steer::TableState;
 use weir_units::{Duration, Rate, Time};
 use weir_upf::plane::{CORE, PlaneSetup, Profile};
 use weir_upf::rules::{Action, FlowUsage, Plane};
@@ -81,6 +82,34 @@ fn flooded(rig: &mut Rig, flows: u16) -> ([Bearer; 1], Datagrams) {
 fn down(rig: &mut Rig) -> FlowUsage {
     let flows = rig.0.flows(1);
     flows.into_iter().find(|flow| !flow.is_uplink).expect("the session has a way to the user equipment")
+}
+
+/// A queue that a policy steers tells its state: with nothing in it, and under a flood that no set point
+/// holds. One that none steers has none.
+#[test]
+fn a_steered_queue_tells_that_its_flows_do_not_respond() {
+    for policy in [Some(PolicyConfig::default()), None] {
+        let profile = Profile { policy, ..Profile::of(AqmConfig::new("gsp").unwrap()) };
+        let is_steered = profile.policy.is_some();
+        let mut rig = Rig::new(PlaneSetup { profile, ..setup() });
+        rig.here().now = START;
+        rig.establish(session(1, Some(5_000)));
+        let told = |state| is_steered.then_some(state);
+        let mut flood = Datagrams::new(7000, 1, 1300, 1e6);
+        let flow_for = |rig: &mut Rig, flood: &mut Datagrams, span| {
+            let end = rig.here().now + Duration::from_secs(span);
+            while rig.here().now < end {
+                let now = rig.here().now;
+                flood.work(rig, now);
+                rig.passes(Duration::from_micros(200));
+                rig.sent();
+            }
+            down(rig).state
+        };
+        assert_eq!(flow_for(&mut rig, &mut flood, 5), told(TableState::Below));
+        flood.go_on(rig.here().now, 10e6, Duration::ZERO);
+        assert_eq!(flow_for(&mut rig, &mut flood, 20), told(TableState::Unresponsive));
+    }
 }
 
 /// All floods together leave the download its share and wait for a bounded time, and a call beside them loses
