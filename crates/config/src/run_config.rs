@@ -44,14 +44,14 @@ section! {
 
 impl Check for RunConfig {
     fn check(&mut self, here: &Here, p: &mut Problems) {
-        let first = self.sense.first().map(|sense| sense.port);
         for (i, sense) in self.sense.iter().enumerate() {
             let key = element_key(here, "sense", i);
             let port = format!("{key}.port");
             let (name, channel) = self.sensed_by(sense);
-            if i > 0 && Some(sense.port) == first {
+            if let Some(other) = self.sense[..i].iter().position(|other| other.port == sense.port) {
+                let which = if other == 0 { "the first" } else { "an earlier" };
                 let remedy = "name the other port, or remove this table: a port is sensed by one";
-                here.wrong(p, &port, "is that of the first `[[sense]]` table", remedy);
+                here.wrong(p, &port, format!("is that of {which} `[[sense]]` table"), remedy);
                 continue;
             }
             if channel.aqm.is_none() {

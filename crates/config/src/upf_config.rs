@@ -312,7 +312,14 @@ section! {
     }
 }
 
-impl Check for UpfLimits {}
+impl Check for UpfLimits {
+    fn check(&mut self, here: &Here, p: &mut Problems) {
+        if let Some(buffered) = self.buffered.filter(|buffered| *buffered > self.packets) {
+            let problem = format!("{buffered} is more than `packets`, {}", self.packets);
+            here.wrong(p, "buffered", problem, "lower it, or raise `packets`");
+        }
+    }
+}
 
 section! {
     /// How packets of a QoS flow wait.
@@ -373,11 +380,21 @@ impl UpfConfig {
         let named = self.flows.iter().map(|flow| (format!("QoS flow {}", flow.qfi), &flow.waits));
         let local = self.local_flow.iter().map(|flow| ("local_flow".to_string(), flow));
         let all = std::iter::once(("flow".to_string(), &self.flow)).chain(local).chain(named);
-        all.filter_map(|(name, flow)| {
+        let setpoints = all.clone().filter_map(|(name, flow)| {
             let warning = flow.policy.as_ref()?.unused_setpoint(flow.aqm.as_ref()?)?;
             Some(format!("{name}: {warning}"))
-        })
-        .collect()
+        });
+        let no_port = (self.local_flow.is_some() && self.local.is_none()).then_some(
+            "local_flow: there is no port for local breakout, so that nothing waits in this way; add a `local` \
+             table, or remove this one",
+        );
+        let nothing_follows =
+            self.follow_law != FollowedBy::Delivered && !all.clone().any(|(_, flow)| flow.follows());
+        let unused_law = nothing_follows.then_some(
+            "follow_law: no rate follows a bottleneck, so that it is not used; set `flow.follow` to true, or \
+             remove it",
+        );
+        setpoints.chain([no_port, unused_law].into_iter().flatten().map(String::from)).collect()
     }
 
     /// The configuration in canonical form: every key with its value, its meaning and its range.
@@ -468,5 +485,33 @@ mod tests {
         assert!(told_of.contains("flows.0.aqm.name") && told_of.contains("local_flow.aqm.name"), "{told_of}");
         let local = format!("{SMALL}local = {{ port = \"c\", address = [\"203.0.113.9/24\"] }}\n");
         assert!(told(&local).contains("local.instance"));
+        let more = told(&format!("{SMALL}limits = {{ packets = 1000, buffered = 1001 }}\n"));
+        assert!(
+            more.contains("limits.buffered") && more.contains("1001 is more than `packets`, 1000"),
+            "{more}"
+        );
+        assert!(
+            UpfConfig::parse("x", &format!("{SMALL}limits = {{ packets = 1000, buffered = 1000 }}\n"))
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn what_is_not_used_is_told() {
+        let told =
+            |text: &str| UpfConfig::parse("x", &format!("{text}{SMALL}")).unwrap().warnings().join("\n");
+        assert_eq!(told(""), "");
+        assert!(
+            told("local_flow.follow = false\n")
+                .starts_with("local_flow: there is no port for local breakout")
+        );
+        let with_port = "local_flow.follow = false\n\
+                         local = { port = \"c\", address = [\"203.0.113.1/24\"], instance = \"edge\" }\n";
+        assert_eq!(told(with_port), "");
+        let law = "follow_law = \"largest\"\n";
+        assert_eq!(told(law), "");
+        assert!(told(&format!("{law}flow.follow = false\n")).starts_with("follow_law: no rate follows"));
+        let one = format!("{law}flow.follow = false\nflows = [{{ qfi = 5, follow = true }}]\n");
+        assert_eq!(told(&one), "");
     }
 }

@@ -34,7 +34,7 @@ pub fn plane_setup(config: &UpfConfig, seed: u64) -> PlaneSetup {
         learners: limits.learners,
         follow_law: config.follow_law.law(),
         packets: limits.packets,
-        buffered: limits.buffered.unwrap_or(limits.packets / 4).min(limits.packets),
+        buffered: limits.buffered.unwrap_or(limits.packets / 4),
         buffered_for: limits.buffered_for,
         page_again: config.n4.page_again,
         buffer: (limits.buffer, limits.buffer_min),

@@ -403,6 +403,10 @@ fn probes_are_one_table_or_one_for_each_port() {
     assert_eq!(RunConfig::parse("x", &both.to_toml()).unwrap(), both, "{}", both.to_toml());
     let same = sensing("[[sense]]\nport = \"b\"\n[[sense]]\nport = \"b\"\n").unwrap_err();
     assert!(same.contains("key `sense.1.port`: is that of the first `[[sense]]` table"), "{same}");
+    // Of three the last one is that of the second.
+    let third =
+        sensing("[[sense]]\nport = \"b\"\n[[sense]]\nport = \"a\"\n[[sense]]\nport = \"a\"\n").unwrap_err();
+    assert!(third.contains("key `sense.2.port`: is that of an earlier `[[sense]]` table"), "{third}");
     let text = format!("{PORTS}[a_to_b]\naqm = {{ name = \"asqm\" }}\n[[sense]]\nport = \"a\"\n");
     let blind = RunConfig::parse("x", &text).unwrap_err().to_string();
     assert!(blind.contains("key `sense.0.port`: senses for b_to_a"), "{blind}");
