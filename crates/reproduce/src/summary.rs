@@ -296,7 +296,9 @@ fn command(value: &Value, runs: &Runs) -> String {
     // With the rate that real TCP has anyway the folder would be another one.
     let is_usual = |rate: &Rate| arm(value) == "lab" && rate.to_string() == steering::LAB_RATE;
     let mut command = command_at(value, runs.only_rate().filter(|rate| !is_usual(rate)));
-    if let Some(runs) = runs.of_each_case {
+    // What is judged, and the sweep, may be repeated as often as one likes.
+    let may_be = value["totals"].is_object() || value["figure"] == steering::VIRTUAL_SWEEP;
+    if let Some(runs) = runs.of_each_case.filter(|_| may_be) {
         command += &format!(" --seeds {runs}");
     }
     if value["witness"].is_object() {
@@ -706,6 +708,17 @@ mod tests {
         assert_eq!(of([1e9, 1e10]), "weir reproduce steering --figure all --arm sim");
         let live = json!({ "paper": "steering", "figure": "5", "arm": "lab", "runs": [{ "figure": "5", "rate_bps": 1e9 }] });
         assert_eq!(told(&live), "weir reproduce steering --figure 5 --arm lab");
+        let sweep = json!({ "paper": "steering", "figure": "virtual-sweep", "arm": "sim", "runs": [{ "case": ["200us"] }] });
+        assert_eq!(told(&sweep), "weir reproduce steering --figure virtual-sweep --arm sim --seeds 1");
+        // A table of spreads whose rows have the same words says of neither what it is.
+        let spreads = |flows: [u32; 2]| {
+            let row = |flows: u32| json!(["8a, GSP-AS", "1Gbit/s", flows.to_string(), "5"]);
+            json!({ "rows": flows.map(row) })
+        };
+        assert_eq!(
+            [tells_apart(&spreads([2, 3])), tells_apart(&spreads([2, 2])), tells_apart(&json!(null))],
+            [true, false, false]
+        );
         let runs: Vec<Value> = (0..3).map(|run| json!({ "series": "AVQ", "seed": run })).collect();
         let mut repeated = json!({ "paper": "avq", "arm": "sim", "experiment": "all", "runs": runs, "totals": {}, "witness": {} });
         assert_eq!(told(&repeated), "weir reproduce avq --experiment all --seeds 3 --witness ns2");

@@ -155,7 +155,7 @@ fn experiment_5() {
         curve("REM", (1.0, 70.0, 3000.0)),
         curve("PI", (1.0, 75.0, 4000.0)),
         curve("AVQ 98 %", (0.975, 15.0, 2000.0)),
-        curve("AVQ 100 %", (0.99, 30.0, 2000.0)),
+        curve("AVQ 100 %", (0.995, 30.0, 2000.0)),
     ];
     let claims = judged(Experiment::Five, &points);
     assert_eq!((missed(&claims).len(), claims.len()), (0, 10), "{claims:#?}");

@@ -19,6 +19,7 @@ use crate::choice::{Arm, Choice};
 use crate::host::{Error, Host, Report};
 pub use cases::Part;
 use std::path::PathBuf;
+pub use virtual_sweep::NAME as VIRTUAL_SWEEP;
 use weir_config::Scenario;
 
 /// What is to be repeated, and how.
