@@ -38,7 +38,7 @@ pub const TABLE: &[Said] = &[
         "exact to a packet's time",
         "",
     ),
-    row("B4", "", "about 15.5 Mbit/s", "half a Mbit/s to either side", PAYLOAD).shown_by(&causes::PAYLOAD),
+    row("B4", "", "about 15.5 Mbit/s", "half a Mbit/s below, a tenth above", PAYLOAD).shown_by(&causes::PAYLOAD),
     row(
         "B5",
         "Linux 3.15",
