@@ -39,6 +39,17 @@ impl Host for Quiet {
     }
 }
 
+/// Progress that nobody watches.
+pub struct Alone;
+
+impl Progress for Alone {
+    fn advance(&self, _: f64) {}
+    fn run_ended(&self) {}
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Values {
     mean: f64,
@@ -166,14 +177,6 @@ fn a_scenario_with_this_link_is_that_of_today(link: &str, other: &str) {
 /// A policy that aims at the whole link has no virtual queue: whatever is said of one, it is the same run.
 #[test]
 fn a_parameter_that_is_not_in_use_makes_no_other_run() {
-    struct Nothing;
-    impl Progress for Nothing {
-        fn advance(&self, _: f64) {}
-        fn run_ended(&self) {}
-        fn is_interrupted(&self) -> bool {
-            false
-        }
-    }
     let planned = |policy: &str| {
         let mut planned = plan_of(&format!("rate = \"20Mbit/s\"\n[policy]\n{policy}")).swap_remove(0);
         // Long enough that the virtual queue comes into use.
@@ -181,7 +184,7 @@ fn a_parameter_that_is_not_in_use_makes_no_other_run() {
         planned
     };
     let hash = |planned: &Planned<Case>| {
-        let run = crate::runs::simulate(planned, (), &Nothing, |_, ()| ()).unwrap().unwrap();
+        let run = crate::runs::simulate(planned, (), &Alone, |_, ()| ()).unwrap().unwrap();
         run.trace_hash
     };
     let same = |one: &str, other: &str| {

@@ -108,7 +108,7 @@ fn short_transfers_take_as_long_as_in_the_kernel() {
                     attempt.holds(format_args!("{runs:?}"), "the length of the path", is_whole);
                     let mut took: Vec<f64> = runs.iter().map(|(took, _)| *took).collect();
                     took.sort_by(f64::total_cmp);
-                    let median = took[EACH / 2];
+                    let median = weir_measure::median(&took).unwrap();
                     let ratio = simulated(bytes, rtt_ms) / median;
                     attempt.within(
                         format!("{bytes} B at {rtt_ms} ms, {median:.4} s, simulated / real"),

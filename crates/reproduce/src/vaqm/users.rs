@@ -165,6 +165,7 @@ pub fn table(all: &[Noticed]) -> Option<Rows> {
 mod tests {
     use super::*;
     use crate::choice::Arm;
+    use crate::journal::tests::Alone;
 
     #[test]
     fn the_first_phone_has_a_call_video_pages_and_its_image() {
@@ -183,17 +184,6 @@ mod tests {
         assert!(flows[4].voice.is_some() && flows[5].video.is_some() && flows[6].page.is_some());
         assert!(flows[4..].iter().all(|flow| flow.to == flows[0].to));
         assert_eq!(super::plan(&of(true)).unwrap().len(), 4);
-    }
-
-    /// Nobody watches.
-    struct Alone;
-
-    impl Progress for Alone {
-        fn advance(&self, _work: f64) {}
-        fn run_ended(&self) {}
-        fn is_interrupted(&self) -> bool {
-            false
-        }
     }
 
     #[test]
