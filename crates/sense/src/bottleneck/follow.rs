@@ -320,7 +320,9 @@ impl Follower {
             Phase::Draining { rate, began, until, before } => {
                 self.drained(now, rate, until.since(began), before)
             }
-            Phase::Following { .. } if self.path.wants_drain(now) && self.may_drain(now) => {
+            // Without round trips a drain would show nothing, and what was found meanwhile by trying would be
+            // forgotten.
+            Phase::Following { .. } if self.path.wants_drain(now) && !self.is_blind(now) => {
                 // Not the largest of the last round trips: the bottleneck may just have become slower.
                 let known = self.latest.into_iter().flatten().max();
                 let rate = known.or(self.bandwidth.get(now)).unwrap_or(self.floor(path));
@@ -333,21 +335,12 @@ impl Follower {
         };
     }
 
-    /// Without round trips a drain would show nothing, and what was found meanwhile by trying would be
-    /// forgotten. The article's law is left as it was measured.
-    fn may_drain(&self, now: Time) -> bool {
-        self.config.law == FollowLaw::Largest || !self.is_blind(now)
-    }
-
     /// Another round of a drain: long enough that what it does comes back. One acknowledgement may be late by
-    /// seconds, as after a gap in the coverage of a radio. The article's law is left as it was measured.
+    /// seconds, as after a gap in the coverage of a radio.
     fn drain(&mut self, now: Time, rate: Rate) -> Phase {
         self.path.begins_drain(self.bounded(rate) > rate);
         let path = self.path.path_rtt().unwrap_or(self.rtt);
-        let latest = match self.config.law {
-            FollowLaw::Delivered => self.rtt.min(self.current(now).unwrap_or(self.rtt).saturating_mul(LATE)),
-            FollowLaw::Largest => self.rtt,
-        };
+        let latest = self.rtt.min(self.current(now).unwrap_or(self.rtt).saturating_mul(LATE));
         let round = path.saturating_mul(2).max(latest).max(DRAIN_MIN);
         Phase::Draining { rate, began: now, until: now + round, before: self.rtt }
     }

@@ -7,6 +7,8 @@ const PATH: Duration = Duration::from_millis(40);
 /// What the follower stands on: a link that is far faster than the bottleneck.
 const OWN: Rate = Rate::from_mbps(200);
 
+const LAWS: [FollowLaw; 2] = [FollowLaw::Delivered, FollowLaw::Largest];
+
 /// A follower with packets waiting for it at any time, and behind it a bottleneck with an endless buffer.
 struct Model {
     follower: Follower,
@@ -35,9 +37,14 @@ struct Model {
 
 impl Model {
     fn new(steps: &[(u64, u64)]) -> Model {
+        Model::by(FollowLaw::default(), steps)
+    }
+
+    /// The same by another law.
+    fn by(law: FollowLaw, steps: &[(u64, u64)]) -> Model {
         let step = |&(ms, mbps): &(u64, u64)| (Time::from_nanos(ms * 1_000_000), Rate::from_mbps(mbps));
         Model {
-            follower: Follower::new(FollowConfig::default(), Time::ZERO),
+            follower: Follower::new(FollowConfig { law, ..FollowConfig::default() }, Time::ZERO),
             own: OWN,
             steps: steps.iter().map(step).collect(),
             now: Time::ZERO,
@@ -127,9 +134,7 @@ impl Model {
 
 #[test]
 fn the_known_answer() {
-    for law in [FollowLaw::Delivered, FollowLaw::Largest] {
-        the_known_answer_of(law);
-    }
+    LAWS.into_iter().for_each(the_known_answer_of);
 }
 
 fn the_known_answer_of(law: FollowLaw) {
@@ -346,18 +351,20 @@ fn without_anything_waiting_the_shaper_lets_go() {
 /// As where a radio has no coverage for 20 s, and its base station keeps what was on its way.
 #[test]
 fn one_acknowledgement_that_is_late_makes_no_drain_of_its_length() {
-    let mut model = Model::new(&[(0, 20)]);
-    model.run_until(9000);
-    model.acks.clear();
-    model.pause_until(29_000);
-    model.free_at = model.now;
-    let late = Rtt { rtt: Duration::from_secs(20), held: Duration::ZERO, doubtful: false };
-    model.follower.sample(model.now, late, true);
-    for _ in 0..3 {
-        model.follower.look(model.now, true);
+    for law in LAWS {
+        let mut model = Model::by(law, &[(0, 20)]);
+        model.run_until(9000);
+        model.acks.clear();
+        model.pause_until(29_000);
+        model.free_at = model.now;
+        let late = Rtt { rtt: Duration::from_secs(20), held: Duration::ZERO, doubtful: false };
+        model.follower.sample(model.now, late, true);
+        for _ in 0..3 {
+            model.follower.look(model.now, true);
+        }
+        let used = model.usage(36_000, 40_000);
+        assert!(used > 0.9, "{law:?}: {used} of the bottleneck seven seconds later");
     }
-    let used = model.usage(36_000, 40_000);
-    assert!(used > 0.9, "{used} of the bottleneck seven seconds later");
 }
 
 /// A drain at a least rate takes longer, and where that is nearly all that the bottleneck delivers it drains
