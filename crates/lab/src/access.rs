@@ -15,7 +15,6 @@ pub(crate) use traffic::transfer;
 use crate::error::{Error, Result};
 use crate::exclusive::Exclusive;
 use crate::follow::{Follow, Playing};
-use crate::host;
 use crate::loop_thread::LoopThread;
 use crate::netns;
 use std::time::{Duration, Instant};
@@ -181,9 +180,7 @@ pub fn run(
             ));
         }
     }
-    if !host::is_root() {
-        return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
-    }
+    netns::require_root(netns::LAB)?;
     let _turn = turn()?;
     netns::clean_stale()?;
     let machines: Vec<u32> = config.homes.iter().map(|home| home.machines).collect();

@@ -14,13 +14,12 @@ pub mod mobile;
 
 use crate::error::{Error, Result};
 use crate::exclusive::Exclusive;
-use crate::host;
 use crate::loop_thread::LoopThread;
 use crate::netns::{self, Testbed, TestbedConfig};
 use load::Load;
 use std::time::{Duration, Instant};
 use weir_config::{RunConfig, Variation};
-use weir_dataplane::{DirectionSetup, Impairments, Setup};
+use weir_dataplane::{DirectionSetup, Impairments, Outcome, Setup};
 use weir_measure::result::LinkSummary;
 
 /// Most phones.
@@ -69,6 +68,24 @@ pub struct CellResult {
     pub goodput_bps: f64,
     /// Both boxes, towards the phones.
     pub links: Vec<LinkSummary>,
+    /// The larger share of the time in which one of both loops did not turn.
+    pub stalled_share: f64,
+    /// Things a reader must know before believing the numbers.
+    pub warnings: Vec<String>,
+}
+
+impl CellResult {
+    /// Ends both loops, and adds what came of them and what was lost beside them.
+    fn end(&mut self, loops: [&mut LoopThread; 2], testbed: &Testbed) -> Result<()> {
+        for looping in loops {
+            let Outcome { links: [towards_phones, _], host, warnings, .. } = looping.finish()?;
+            self.links.push(towards_phones);
+            self.stalled_share = self.stalled_share.max(host.stalled_share);
+            self.warnings.extend(warnings);
+        }
+        self.warnings.extend(testbed.wire_losses()?.warning());
+        Ok(())
+    }
 }
 
 /// Runs it with the right to measure that `turn` gives (`exclusive`, or runs side by side). `go_on` is asked
@@ -85,18 +102,14 @@ pub fn run(
     let load = Load::start(&testbed, config.by)?;
     let mut result = measure(config, &load, go_on)?;
     drop(load);
-    for looping in [&mut core, &mut cell] {
-        let [towards_phones, _] = looping.finish()?.links;
-        result.links.push(towards_phones);
-    }
+    result.end([&mut core, &mut cell], &testbed)?;
     testbed.close()?;
     Ok(result)
 }
 
 /// Refuses whoever may not make network namespaces.
 pub fn allowed() -> Result<()> {
-    let refused = Error::NotRoot { what: "a lab of network namespaces".into() };
-    if host::is_root() { Ok(()) } else { Err(refused) }
+    netns::require_root(netns::LAB)
 }
 
 /// Phones and boxes in a row before them, on a machine where nothing else measures while the first value

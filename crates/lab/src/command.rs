@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -35,12 +36,17 @@ fn missing(program: &str) -> Error {
     Error::Missing { program: program.into(), package: package_of(program).into() }
 }
 
+/// Ctrl-C, and a terminal that is closed, end all processes of the terminal's group: what is made or removed
+/// of a network then comes to its end all the same.
+const OWN_GROUP: i32 = 0;
+
 /// Runs a program to its end and returns what it wrote to stdout.
 pub(crate) fn run(program: &str, args: &[&str]) -> Result<String> {
     let line = format!("{program} {}", args.join(" "));
     let output = Command::new(find(program)?)
         .args(args)
         .stdin(Stdio::null())
+        .process_group(OWN_GROUP)
         .output()
         .map_err(|e| Error::system(format!("start `{line}`"), e))?;
     checked(line, &output)
@@ -51,6 +57,7 @@ pub(crate) fn ip_batch(namespace: &str, lines: &[String]) -> Result<()> {
     let what = format!("ip -n {namespace} -batch -");
     let mut child = Command::new(find("ip")?)
         .args(["-n", namespace, "-batch", "-"])
+        .process_group(OWN_GROUP)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -92,6 +99,15 @@ mod tests {
         let e = run("no-such-program-here", &[]).unwrap_err();
         assert!(e.to_string().contains("install the package"), "{e}");
         assert_eq!(package_of("ip"), "iproute2");
+    }
+
+    #[test]
+    fn a_signal_to_the_terminals_group_does_not_reach_what_is_run() {
+        // The fifth value is the process group (proc(5)).
+        let told = run("cut", &["-d ", "-f5", "/proc/self/stat"]).unwrap();
+        // SAFETY: no arguments.
+        let ours = unsafe { libc::getpgrp() };
+        assert_ne!(told.trim().parse(), Ok(ours));
     }
 
     #[test]

@@ -96,9 +96,7 @@ pub fn follow(
         }
         return Access::of(scenario)?.record(scenario, wanted.mode, waiting, watch);
     }
-    if !host::is_root() {
-        return Err(Error::NotRoot { what: "a lab of network namespaces".into() });
-    }
+    netns::require_root(netns::LAB)?;
     let _turn = wanted.beside.clone().unwrap_or_default().exclusive(waiting)?;
     let stale = netns::clean_stale()?;
     let cores = Cores::choose(wanted.beside.is_none());
@@ -421,7 +419,7 @@ impl Run<'_> {
         let has_flent = self.flent.is_some();
         self.flent.take().map(|flent| flent.finish(interrupted.is_some())).transpose()?;
         let responsiveness = self.responsiveness.take().map(Running::finish);
-        // The loop goes on while iperf3 says goodbye through it.
+        // The loop goes on while iperf3 exchanges its results through it.
         let flows: TrafficReport = self.traffic.finish();
         let samples = self.sampler.stop()?;
         let (links, outcome) = self.loops.finish()?;

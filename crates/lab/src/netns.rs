@@ -617,6 +617,9 @@ fn namespace_file(name: &str) -> PathBuf {
     PathBuf::from(NAMES).join(name)
 }
 
+/// What needs root of every lab.
+pub(crate) const LAB: &str = "a lab of network namespaces";
+
 pub(crate) fn require_root(what: &str) -> Result<()> {
     if crate::host::is_root() { Ok(()) } else { Err(Error::NotRoot { what: what.into() }) }
 }

@@ -44,7 +44,7 @@ pub fn expand((name, text): (&str, &str)) -> Result<Vec<weir_config::Point>, Err
 
 impl Points {
     /// The points of a file, before any run.
-    fn not_run(points: &[weir_config::Point]) -> Points {
+    pub fn not_run(points: &[weir_config::Point]) -> Points {
         let values =
             |settings: &[(String, String)]| settings.iter().map(|(_, value)| value.clone()).collect();
         Points(

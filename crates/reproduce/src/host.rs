@@ -16,9 +16,9 @@ use std::time::Duration;
 use weir_config::Scenario;
 #[cfg(feature = "live")]
 use weir_lab::SideBySide;
-use weir_measure::result::Claim;
 #[cfg(feature = "live")]
 use weir_measure::result::Recording;
+use weir_measure::result::{Claim, HostJitter};
 use weir_report::FileSet;
 #[cfg(feature = "live")]
 use weir_report::Policy;
@@ -149,8 +149,8 @@ pub fn run_live<T: Sync, R: Send>(
                 }
                 measured
             });
-            // Also while it waited for the machine.
-            if host.is_interrupted() && matches!(result, Ok(_) | Err(Error::Interrupted(_))) {
+            // Also while it waited for the machine, and where the end reached what the run had started first.
+            if host.is_interrupted() {
                 return;
             }
             if result.is_err() {
@@ -166,6 +166,24 @@ pub fn run_live<T: Sync, R: Send>(
         work();
     });
     done.into_iter().filter_map(|run| run.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+}
+
+/// How disturbed the packet loops of runs with real TCP were, in a line; none where nothing is known of it.
+pub fn disturbance(hosts: impl Iterator<Item = HostJitter>) -> Option<String> {
+    let hosts: Vec<HostJitter> = hosts.collect();
+    let worst = |of: fn(&HostJitter) -> f64| hosts.iter().map(of).fold(0.0, f64::max);
+    (!hosts.is_empty()).then(|| {
+        format!(
+            "host: loop called late by at most {:.2} ms (99 %: {:.3} ms), frames left the delay line late by {:.3} ms \
+             (99 %), stalled {:.3} % of the time; real-time class: {}, own core: {}",
+            worst(|host| host.gap_ms.max),
+            worst(|host| host.gap_ms.p99),
+            worst(|host| host.late_ms.p99),
+            worst(|host| host.stalled_share) * 100.0,
+            hosts.iter().all(|host| host.realtime),
+            hosts.iter().all(|host| host.own_core),
+        )
+    })
 }
 
 /// How many live runs were made at a time, in words.

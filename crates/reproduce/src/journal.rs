@@ -8,7 +8,7 @@ use crate::runs::{Planned, Run, run_all};
 use crate::traces;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::ops::Range;
@@ -94,9 +94,6 @@ pub struct Journal {
     /// What was in the file at the beginning.
     bytes: Vec<u8>,
     entries: BTreeMap<Name, Entry>,
-    /// A run of which a larger share of the time was taken away is made again.
-    #[cfg(feature = "live")]
-    stalled_max: f64,
 }
 
 /// The end of the file.
@@ -106,8 +103,8 @@ struct Writer {
     /// What the folder has of before goes when the first run has been made: whoever ends the program until
     /// then, or cannot make any, has lost nothing.
     is_before: bool,
-    /// Whether the runs of before go, too.
-    is_anew: bool,
+    /// Bytes of the runs of before that stay then.
+    kept: u64,
 }
 
 /// Runs, and when and with what they were made.
@@ -127,6 +124,8 @@ pub struct Origins {
     pub lacks_cases: bool,
     /// A sentence for each run with real TCP that counts though more of its time was taken away than may be.
     pub disturbed: Vec<String>,
+    /// A sentence for each kind of warning that the runs came with.
+    pub warned: Vec<String>,
 }
 
 /// A run of a file, if it is there, and when and with what it was made.
@@ -152,27 +151,15 @@ impl Journal {
             host.say(&format!("{} has no runs of before: all are made", folder.display()));
         }
         if whole < bytes.len() {
-            host.say(&format!("{}: its last run is cut off and is made again", path.display()));
-            file.set_len(whole as u64).map_err(|e| failed(&path, &e))?;
+            host.say(&format!(
+                "{}: its last run is cut off and is made again: {} bytes behind the last whole one go with the \
+                 first run that is made",
+                path.display(),
+                bytes.len() - whole
+            ));
         }
-        let writer = Mutex::new(Writer { file, is_before: true, is_anew: !resume });
-        Ok(Journal {
-            folder: folder.into(),
-            writer,
-            made: host.made(),
-            bytes,
-            entries,
-            path,
-            #[cfg(feature = "live")]
-            stalled_max: STALLED_MAX,
-        })
-    }
-
-    /// The same for runs of which at most this share of the time may be taken away.
-    #[cfg(feature = "live")]
-    #[must_use]
-    pub fn undisturbed(self, stalled_max: f64) -> Journal {
-        Journal { stalled_max, ..self }
+        let writer = Mutex::new(Writer { file, is_before: true, kept: whole as u64 });
+        Ok(Journal { folder: folder.into(), writer, made: host.made(), bytes, entries, path })
     }
 
     /// Whether the file has the run that is planned.
@@ -216,11 +203,15 @@ impl Journal {
     fn append(&self, bytes: &[u8]) -> Result<(), Error> {
         let failed = |e: std::io::Error| failed(&self.path, &e);
         let mut writer = lock(&self.writer);
+        // Of two programs that begin a folder at once both may have locked a file of their own.
+        if !is_at(&writer.file, &self.path) {
+            let what = "it was removed or replaced since this program began, as by another one that begins with the same folder";
+            let remedy = "name another folder with --out";
+            return Err(Error::Failed(format!("{}: {what}; {remedy}", self.path.display())));
+        }
         if writer.is_before {
             FileSet::withdraw(&self.folder, &[RUNS])?;
-            if writer.is_anew {
-                writer.file.set_len(0).map_err(failed)?;
-            }
+            writer.file.set_len(writer.kept).map_err(failed)?;
             writer.is_before = false;
         }
         let whole = writer.file.metadata().map_err(failed)?.len();
@@ -269,6 +260,7 @@ impl Journal {
         done.origins.made.sort_by(|a, b| b.0.date.cmp(&a.0.date));
         let has_run = |planned: &Planned<C>| done.runs.iter().any(|run| run.case == planned.case);
         done.origins.lacks_cases = !plan.iter().all(has_run);
+        done.origins.warned = warned(&done.runs);
         Ok(done)
     }
 
@@ -297,19 +289,20 @@ impl Journal {
 
 #[cfg(feature = "live")]
 impl Journal {
-    /// The same with real TCP, `jobs` at a time; each run comes with what is said of it. One from which the
-    /// machine was taken away is made again, a few times.
+    /// The same with real TCP, `jobs` at a time. A run of which a larger share of the time than `most` was
+    /// taken away is made again, a few times; of these the least disturbed counts.
     ///
     /// # Errors
     ///
     /// See [`Journal::complete`].
-    pub fn live<C, V>(
+    pub fn live<'a, C, V>(
         &self,
         plan: &[Planned<C>],
         jobs: u32,
         host: &dyn Host,
         title: impl Fn(&Planned<C>) -> String + Sync,
-        run: impl Fn(&Planned<C>, &SideBySide) -> Result<(Run<C, V>, String), Error> + Sync,
+        most: impl Fn(&Planned<C>) -> f64 + Sync,
+        run: impl Fn(&Planned<C>, &SideBySide) -> Result<Attempt<'a, C, V>, Error> + Sync,
     ) -> Result<Done<C, V>, Error>
     where
         C: Clone + Serialize + PartialEq + Sync + Send,
@@ -322,67 +315,116 @@ impl Journal {
                 host.say(&format!("{} runs, about {:.0} min", left.len(), seconds / f64::from(jobs) / 60.0));
             }
             run_live(left, jobs, host, &title, |planned, turns| {
-                let mut attempts = 1..ATTEMPTS;
-                let (made, told) = loop {
-                    let (made, told) = run(planned, turns)?;
-                    let stalled = made.values.stalled_share().filter(|share| *share > self.stalled_max);
-                    match stalled.filter(|_| !host.is_interrupted() && attempts.next().is_some()) {
-                        Some(share) => host.say(&format!(
-                            "{}: made again, as {:.2} % of its time was taken away",
-                            title(planned),
-                            share * 100.0
-                        )),
-                        None => break (made, told),
-                    }
-                };
+                let named = title(planned);
+                let made = least_disturbed(host, &named, most(planned), || run(planned, turns))?;
+                let Attempt { run, told, then } = made;
                 // One that was ended is none.
-                let made = if host.is_interrupted() { made } else { note(planned, made)? };
-                Ok((made, told))
+                if host.is_interrupted() {
+                    return Ok((run, told));
+                }
+                let run = note(planned, run)?;
+                then()?;
+                Ok((run, told))
             })
         })?;
-        done.origins.disturbed = self.disturbed(plan, &done.runs, title);
-        Ok(done)
-    }
-
-    /// What is to be said of runs that were disturbed each time.
-    fn disturbed<C, V>(
-        &self,
-        plan: &[Planned<C>],
-        runs: &[Run<C, V>],
-        title: impl Fn(&Planned<C>) -> String,
-    ) -> Vec<String>
-    where
-        C: PartialEq,
-        V: Measurement,
-    {
         let one = |run: &Run<C, V>| {
-            let share = run.values.stalled_share().filter(|share| *share > self.stalled_max)?;
-            let planned =
-                plan.iter().find(|planned| (&planned.case, planned.seed) == (&run.case, run.seed))?;
+            let is_this = |planned: &&Planned<C>| (&planned.case, planned.seed) == (&run.case, run.seed);
+            let planned = plan.iter().find(is_this)?;
+            let most = most(planned);
+            let share = run.values.stalled_share().filter(|share| *share > most)?;
             Some(format!(
                 "{}, run {}: {:.2} % of its time was taken away, where a run with more than {} % is made again.",
                 title(planned),
                 run.seed,
                 share * 100.0,
-                self.stalled_max * 100.0
+                most * 100.0
             ))
         };
-        runs.iter().filter_map(one).collect()
+        done.origins.disturbed = done.runs.iter().filter_map(one).collect();
+        Ok(done)
     }
+}
+
+/// A run with real TCP, as it was made.
+#[cfg(feature = "live")]
+pub struct Attempt<'a, C, V> {
+    run: Run<C, V>,
+    /// What is said of it.
+    told: String,
+    /// What is to be done when it counts and is written.
+    then: Box<dyn FnOnce() -> Result<(), Error> + 'a>,
+}
+
+#[cfg(feature = "live")]
+impl<'a, C, V> Attempt<'a, C, V> {
+    /// A run, and what is said of it.
+    pub fn new(run: Run<C, V>, told: String) -> Attempt<'a, C, V> {
+        Attempt { run, told, then: Box::new(|| Ok(())) }
+    }
+
+    /// The same with what is to be done when it counts and is written, such as to write files of its own.
+    #[must_use]
+    pub fn with(self, then: impl FnOnce() -> Result<(), Error> + 'a) -> Attempt<'a, C, V> {
+        Attempt { then: Box::new(then), ..self }
+    }
+}
+
+/// Makes a run until at most a share of its time was taken away, a few times; of these the one of which the
+/// least was.
+#[cfg(feature = "live")]
+fn least_disturbed<'a, C, V: Measurement>(
+    host: &dyn Host,
+    title: &str,
+    most: f64,
+    make: impl Fn() -> Result<Attempt<'a, C, V>, Error>,
+) -> Result<Attempt<'a, C, V>, Error> {
+    let share_of = |made: &Attempt<'a, C, V>| made.run.values.stalled_share().unwrap_or(0.0);
+    let mut best = make()?;
+    for _ in 1..ATTEMPTS {
+        let share = share_of(&best);
+        if share <= most || host.is_interrupted() {
+            break;
+        }
+        let percent = share * 100.0;
+        host.say(&format!("{title}: made again, as {percent:.2} % of its time was taken away"));
+        let next = make()?;
+        if share_of(&next) < share {
+            best = next;
+        }
+    }
+    Ok(best)
 }
 
 /// What a run with real TCP takes beside its length, about, in seconds.
 #[cfg(feature = "live")]
 const AROUND_S: f64 = 2.0;
-/// What may be taken away unless a campaign asks for less.
+/// What may be taken away of a run unless it asks for less.
 #[cfg(feature = "live")]
-const STALLED_MAX: f64 = 0.02;
-/// How often it is made at most; then it counts as it is, and the results tell what was taken away.
+pub const STALLED_MAX: f64 = 0.02;
+/// How often it is made at most; then the results tell what was taken away.
 #[cfg(feature = "live")]
 const ATTEMPTS: u32 = 3;
 
 /// Writes a run that was made, and returns it.
 pub type Note<'a, C, V> = dyn Fn(&Planned<C>, Run<C, V>) -> Result<Run<C, V>, Error> + Sync + 'a;
+
+/// What the runs warn of: a sentence for each kind of warning, with the numbers that the first one has.
+fn warned<C, V>(runs: &[Run<C, V>]) -> Vec<String> {
+    let mut kinds: BTreeMap<String, (&str, usize, BTreeSet<usize>)> = BTreeMap::new();
+    for (number, run) in runs.iter().enumerate() {
+        for text in run.warnings.iter().flatten() {
+            let kind = text.chars().filter(|c| !c.is_ascii_digit()).collect();
+            let (_, times, of) = kinds.entry(kind).or_insert((text, 0, BTreeSet::new()));
+            *times += 1;
+            of.insert(number);
+        }
+    }
+    let told = |(first, times, of): (&str, usize, BTreeSet<usize>)| {
+        let all = runs.len();
+        format!("Warning of {} of {all} runs, {times} in all, the first of which: {first}", of.len())
+    };
+    kinds.into_values().map(told).collect()
+}
 
 /// The file, locked, and what is in it, if that is asked for.
 fn open(path: &Path, resume: bool, host: &dyn Host) -> Result<(File, Vec<u8>), Error> {
@@ -401,6 +443,20 @@ fn open(path: &Path, resume: bool, host: &dyn Host) -> Result<(File, Vec<u8>), E
     }
     let bytes = if resume { read_regular(path).map_err(|e| damaged(path, &e))? } else { Vec::new() };
     Ok((file, bytes))
+}
+
+/// Whether a path names the file that was opened.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |about: std::io::Result<std::fs::Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
+    id(file.metadata()).is_some_and(|own| Some(own) == id(std::fs::metadata(path)))
+}
+
+/// Elsewhere a file that is open cannot be replaced.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
 }
 
 /// The runs of a file, and how many of its bytes they are: the last one may be cut off.

@@ -68,6 +68,7 @@ impl Outcome {
             self.notes.push(format!("{runs} made on {date} with commit {commit} on {machine}."));
         }
         self.notes.append(&mut self.origins.disturbed);
+        self.notes.append(&mut self.origins.warned);
     }
 
     /// Writes the page, the charts and `result.json` beside what is in the set already. The result for

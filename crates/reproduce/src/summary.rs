@@ -296,8 +296,9 @@ fn command(value: &Value, runs: &Runs) -> String {
     // With the rate that real TCP has anyway the folder would be another one.
     let is_usual = |rate: &Rate| arm(value) == "lab" && rate.to_string() == steering::LAB_RATE;
     let mut command = command_at(value, runs.only_rate().filter(|rate| !is_usual(rate)));
-    // What is judged, and the sweep, may be repeated as often as one likes.
-    let may_be = value["totals"].is_object() || value["figure"] == steering::VIRTUAL_SWEEP;
+    // What is judged, what real TCP runs, and the sweep may be repeated as often as one likes.
+    let is_judged = value["totals"].is_object();
+    let may_be = is_judged || arm(value) != "sim" || value["figure"] == steering::VIRTUAL_SWEEP;
     if let Some(runs) = runs.of_each_case.filter(|_| may_be) {
         command += &format!(" --seeds {runs}");
     }
@@ -707,7 +708,14 @@ mod tests {
         assert_eq!(of([1e9, 1e9]), "weir reproduce steering --figure all --arm sim --rate 1Gbit/s");
         assert_eq!(of([1e9, 1e10]), "weir reproduce steering --figure all --arm sim");
         let live = json!({ "paper": "steering", "figure": "5", "arm": "lab", "runs": [{ "figure": "5", "rate_bps": 1e9 }] });
-        assert_eq!(told(&live), "weir reproduce steering --figure 5 --arm lab");
+        assert_eq!(told(&live), "weir reproduce steering --figure 5 --arm lab --seeds 1");
+        let bbr = |arm: &str| {
+            told(
+                &json!({ "paper": "steering", "figure": "bbr", "arm": arm, "runs": [{ "case": [], "seed": 0 }] }),
+            )
+        };
+        assert_eq!(bbr("lab"), "weir reproduce steering --figure bbr --arm lab --seeds 1");
+        assert_eq!(bbr("sim"), "weir reproduce steering --figure bbr --arm sim");
         let sweep = json!({ "paper": "steering", "figure": "virtual-sweep", "arm": "sim", "runs": [{ "case": ["200us"] }] });
         assert_eq!(told(&sweep), "weir reproduce steering --figure virtual-sweep --arm sim --seeds 1");
         // A table of spreads whose rows have the same words says of neither what it is.

@@ -175,9 +175,15 @@ fn options_that_change_nothing_there_are_refused() {
     let told = refused("reproduce vaqm --arm sim --jobs 2", 2);
     assert!(told.contains("--jobs: the simulator takes all processors"), "{told}");
     let told = refused("reproduce steering --figure bbr --arm sim --resume", 2);
-    assert!(told.contains("without --rate, --seeds, --quick and --resume"), "{told}");
+    assert!(told.contains("--arm sim without --rate, --seeds, --quick and --resume"), "{told}");
+    let told = refused("reproduce steering --figure bbr --arm lab --quick", 2);
+    assert!(told.contains("or --arm lab without --rate and --quick"), "{told}");
     let told = refused("reproduce steering --figure virtual-sweep --arm sim --series GSP-AS", 2);
     assert!(told.contains("--series is for the figures of the paper alone: leave it out"), "{told}");
+    for option in ["--quick", "--rate fast"] {
+        let told = refused(&format!("reproduce steering --figure text --arm sim {option}"), 2);
+        assert!(told.contains("rates and lengths of its own: leave out --rate and --quick"), "{told}");
+    }
     let told = refused("reproduce steering --figure 8a --arm sim --series TD", 2);
     assert!(told.contains("--series: `TD` is none of this figure"), "{told}");
 }

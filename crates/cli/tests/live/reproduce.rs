@@ -3,6 +3,7 @@
 use crate::skipping;
 
 use serde_json::Value;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -55,12 +56,13 @@ fn namespaces(pid: u32) -> Vec<String> {
     names.filter(|name| name.starts_with(&format!("weir-{pid}-"))).collect()
 }
 
-/// Two runs have namespaces at once, and an end that is asked for leaves nothing behind.
+/// Two runs have namespaces at once, and an end that is asked for leaves nothing behind: by Ctrl-C, which
+/// reaches all processes of a terminal's group, while namespaces are still built.
 #[test]
 fn runs_are_made_side_by_side_and_end_together() {
     let words = ["asqm", "--figure", "4-15", "--jobs", "2"];
     let Some((_, mut weir)) = short_form("asqm-lab", &words) else { return };
-    weir.stdout(Stdio::piped()).stderr(Stdio::piped());
+    weir.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut weir = weir.spawn().expect("weir starts");
     let pid = weir.id();
     let of_role = || namespaces(pid).iter().filter(|name| name.contains("-gwy")).count();
@@ -70,7 +72,7 @@ fn runs_are_made_side_by_side_and_end_together() {
         assert!(Instant::now() < until && weir.try_wait().unwrap().is_none(), "{:?}", namespaces(pid));
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(Command::new("kill").args(["-INT", &pid.to_string()]).status().unwrap().success());
+    assert!(Command::new("kill").args(["-INT", "--", &format!("-{pid}")]).status().unwrap().success());
     let output = weir.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), namespaces(pid)), (Some(130), Vec::new()), "{said}");

@@ -122,9 +122,12 @@ pub fn run(
         flows.into_iter().zip(reported).map(|(flows, reported)| SessionResult { reported, flows }).collect();
     function.finish()?;
     result.lost_in_station = station.finish()?;
-    for looping in [&mut looping, &mut cell_loop] {
-        let [towards_phones, _] = looping.finish()?.links;
-        result.cell.links.push(towards_phones);
+    result.cell.end([&mut looping, &mut cell_loop], &testbed)?;
+    if result.lost_in_station > 0 {
+        result.cell.warnings.push(format!(
+            "the base station lost {} packets beside its queues: keep other programs away",
+            result.lost_in_station
+        ));
     }
     testbed.close()?;
     Ok(result)

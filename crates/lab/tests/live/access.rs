@@ -10,25 +10,32 @@ use std::ops::ControlFlow;
 use std::process::Command;
 use std::time::Duration;
 use weir_config::RunConfig;
-use weir_lab::Looking;
 use weir_lab::access::{AccessConfig, Call, Connection, Home, ModemResult, Way, run};
+use weir_lab::{Looking, SideBySide};
 use weir_measure::result::Progress;
 use weir_units::Rate;
 use weir_wire::dscp::Dscp;
 
-/// A home that uploads through a limiter of 16 Mbit/s and a modem of 7, whose FIFO takes 1.7 s to drain.
-fn upload(aqm: &str, sense: &str) -> ModemResult {
-    upload_for(5, aqm, sense)
-}
-
-fn upload_for(seconds: u64, aqm: &str, sense: &str) -> ModemResult {
-    let config = AccessConfig {
-        shared: Rate::from_mbps(7),
-        duration: Duration::from_secs(seconds),
-        ..access(vec![home(16, aqm, sense)])
-    };
-    let [modem] = <[ModemResult; 1]>::try_from(played(&config)).expect("one modem");
-    modem
+/// Two homes beside each other, for so many seconds each, with an algorithm and what it senses: each uploads
+/// through a limiter of 16 Mbit/s and a modem of 7, whose FIFO takes 1.7 s to drain. That leaves the machine
+/// idle most of the time.
+fn uploads(homes: [(u64, &str, &str); 2]) -> [ModemResult; 2] {
+    let turns = SideBySide::default();
+    std::thread::scope(|scope| {
+        let started = homes.map(|(seconds, aqm, sense)| {
+            let config = AccessConfig {
+                shared: Rate::from_mbps(7),
+                duration: Duration::from_secs(seconds),
+                ..access(vec![home(16, aqm, sense)])
+            };
+            let turns = &turns;
+            scope.spawn(move || <[ModemResult; 1]>::try_from(played(&config, turns)).expect("one modem"))
+        });
+        started.map(|run| {
+            let [modem] = run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            modem
+        })
+    })
 }
 
 /// A home with three uploads behind a limiter of so many Mbit/s.
@@ -64,8 +71,8 @@ fn access(homes: Vec<Home>) -> AccessConfig {
     }
 }
 
-fn played(config: &AccessConfig) -> Vec<ModemResult> {
-    let turn = || weir_lab::exclusive(|_| ControlFlow::Continue(()));
+fn played(config: &AccessConfig, turns: &SideBySide) -> Vec<ModemResult> {
+    let turn = || turns.exclusive(|_| ControlFlow::Continue(()));
     let modems = run(config, turn, &mut Looking(|_| ControlFlow::Continue(()))).expect("it runs");
     // A queue that is short where it should be long has lost packets early, here or on the way.
     for modem in &modems {
@@ -90,7 +97,7 @@ fn mbps(modem: &ModemResult) -> f64 {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     // Of none it is no number, which is within no bounds.
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    weir_measure::median(&values).unwrap_or(f64::NAN)
 }
 
 #[test]
@@ -103,22 +110,18 @@ fn a_ping_beside_uploads_is_held_by_asqm_where_codel_lets_it_wait() {
 fn both(attempt: &mut Attempt) {
     // The pings differ by a factor of 17, and the bounds by less than a third of what is measured.
     attempt.tolerates(0.1);
-    let [codel, asqm] = [("codel", ""), ("asqm", "[sense]\nport = \"b\"\n")].map(|(aqm, sense)| {
-        let modem = upload(aqm, sense);
-        let (pings, bins) = (median(modem.pings_ms.clone()), modem.bins_bps.clone());
-        skipped::say(format!("{aqm}: median of the pings {pings:.0} ms, {bins:.0?} bit/s"));
-        (pings, modem)
-    });
+    let [codel, asqm] = uploads([(5, "codel", ""), (5, "asqm", "[sense]\nport = \"b\"\n")]);
+    let ((codel_ms, _), (asqm_ms, asqm_mbps)) = (told("codel", &codel), told("asqm", &asqm));
     attempt.end();
     attempt.within(
         "median of the pings in ms with CoDel, which does not see what waits below",
-        codel.0,
+        codel_ms,
         500.0..,
     );
-    attempt.within("and with ASQM, which does", asqm.0, ..300.0);
+    attempt.within("and with ASQM, which does", asqm_ms, ..300.0);
     // TCP delivers in order: in the second in which a gap is filled it delivers more than the link carries.
-    attempt.within("Mbit/s delivered over the modem's link of 7", mbps(&asqm.1), 4.0..);
-    let sensing = asqm.1.link.sensing.expect("it senses");
+    attempt.within("Mbit/s delivered over the modem's link of 7", asqm_mbps, 4.0..);
+    let sensing = asqm.link.sensing.expect("it senses");
     attempt.holds(format_args!("state {}", sensing.state), "sensing", sensing.state == "sensing");
     attempt.within("share of the probes", sensing.share, ..=0.005);
 }
@@ -141,7 +144,7 @@ fn a_rate_that_follows_the_modem_keeps_the_queue_at_the_limiter() {
 fn followed(attempt: &mut Attempt) {
     attempt.tolerates(0.1);
     let autorate = "[sense]\nport = \"b\"\nautorate = { min = \"2Mbit/s\", max = \"20Mbit/s\" }\n";
-    let [fixed, moved] = [(5, ""), (10, autorate)].map(|(s, sense)| upload_for(s, "codel", sense));
+    let [fixed, moved] = uploads([(5, "codel", ""), (10, "codel", autorate)]);
     let ((fixed_ms, _), (ping_ms, mbps)) = (told("fixed", &fixed), told("autorate", &moved));
     attempt.end();
     attempt.within("median of the pings in ms at 16 Mbit/s", fixed_ms, 500.0..);
@@ -167,7 +170,7 @@ fn silent(attempt: &mut Attempt) {
     // What stands in the modem at the change drains at the difference of both rates, 3 Mbit/s, and what the
     // flows have in flight by then at 4: 6 to 10 s. The last quarter is behind that.
     let lower = format!("{nobody}fall_back_rate = \"4Mbit/s\"\n");
-    let [stays, falls] = [(6, nobody), (20, &lower)].map(|(s, sense)| upload_for(s, "asqm", sense));
+    let [stays, falls] = uploads([(6, "asqm", nobody), (20, "asqm", &lower)]);
     let ((stays_ms, _), (_, mbps)) = (told("rate stays", &stays), told("fall-back rate", &falls));
     attempt.end();
     let ping_ms = median(falls.pings_ms[falls.pings_ms.len() / 4 * 3..].to_vec());
@@ -194,7 +197,8 @@ fn called(attempt: &mut Attempt) {
     let call = |dscp| Call { dscp, payload: 172, every: Duration::from_millis(20), machine: 0 };
     let calls = [Dscp::EXPEDITED, Dscp::DEFAULT].map(call).to_vec();
     let home = Home { expedites: true, calls, ..home(4, weir_aqm::UNMANAGED, "") };
-    let [modem] = <[ModemResult; 1]>::try_from(played(&access(vec![home]))).expect("one modem");
+    let [modem] =
+        <[ModemResult; 1]>::try_from(played(&access(vec![home]), &SideBySide::default())).expect("one modem");
     attempt.end();
     let [ef, af] = <[Vec<f64>; 2]>::try_from(modem.calls_ms).expect("two calls");
     // 150 in 3 s, both ways.
@@ -221,7 +225,7 @@ fn borrowed(attempt: &mut Attempt) {
         |committed: u64| Home { committed: Some(Rate::from_mbps(committed)), ..home(20, "codel", "") };
     let silent = Home { connections: Vec::new(), ..class(4) };
     let homes = vec![class(4), class(8), silent];
-    let modems = played(&AccessConfig { lent: Rate::from_mbps(24), ..access(homes) });
+    let modems = played(&AccessConfig { lent: Rate::from_mbps(24), ..access(homes) }, &SideBySide::default());
     attempt.end();
     let [small, large] = [mbps(&modems[0]), mbps(&modems[1])];
     skipped::say(format!("{small:.2} and {large:.2} Mbit/s"));
@@ -288,7 +292,7 @@ fn shared(way: Way, attempt: &mut Attempt) {
     let sensed = home(16, "asqm", "[sense]\nport = \"b\"\n");
     let home = Home { machines: 3, connections, calls: vec![call], ..sensed };
     let config = AccessConfig { way, duration: Duration::from_secs(5), ..access(vec![home]) };
-    let [modem] = <[ModemResult; 1]>::try_from(played(&config)).expect("one modem");
+    let [modem] = <[ModemResult; 1]>::try_from(played(&config, &SideBySide::default())).expect("one modem");
     attempt.end();
     let bytes: Vec<u64> = modem.connections.iter().map(|c| c.bytes).collect();
     skipped::say(format!("{way:?}: {bytes:?} bytes to or from three machines"));

@@ -277,7 +277,7 @@ fn shortfall(cases: &Measured) -> Vec<Claim> {
                     with <= 1.25 * without,
                 ),
                 other => {
-                    let defeated = (2.0 * without).max(2.0 * OTHERS_EXCESS);
+                    let defeated = 2.0 * most([without, OTHERS_EXCESS]);
                     (
                         format!("A slight shortfall, {rates}, defeats {}", other.name()),
                         format!(

@@ -86,6 +86,17 @@ fn as_in_the_paper(experiment: Experiment) -> Vec<Run> {
     ]
 }
 
+fn figures_12_to_14() -> Vec<Run> {
+    let curve = |series, load| point(Experiment::Five, series, &[load; 3]);
+    vec![
+        curve("RED", (0.95, 40.0, 900.0)),
+        curve("REM", (1.0, 70.0, 3000.0)),
+        curve("PI", (1.0, 75.0, 4000.0)),
+        curve("AVQ 98 %", (0.975, 15.0, 2000.0)),
+        curve("AVQ 100 %", (0.995, 30.0, 2000.0)),
+    ]
+}
+
 #[test]
 fn what_is_before_the_short_flows_does_not_count() {
     let mut points = as_in_the_paper(Experiment::Four);
@@ -124,6 +135,22 @@ fn what_was_not_run_does_not_hold() {
 }
 
 #[test]
+fn what_is_judged_by_two_curves_does_not_hold_by_one() {
+    let (two, five) = (as_in_the_paper(Experiment::Two), figures_12_to_14());
+    for (experiment, all, series, part) in [
+        (Experiment::Two, &two, "AVQ", "are comparable"),
+        (Experiment::Two, &two, "GKVQ", "are comparable"),
+        (Experiment::Five, &five, "AVQ 98 %", "adds no bias"),
+        (Experiment::Five, &five, "AVQ 100 %", "adds no bias"),
+    ] {
+        let points: Vec<Run> = all.iter().filter(|run| run.case.series != series).cloned().collect();
+        let claims = judged(experiment, &points);
+        let claim = claims.iter().find(|claim| claim.text.contains(part)).expect("it is judged");
+        assert!(!claim.held, "without {series}: {claim:?}");
+    }
+}
+
+#[test]
 fn experiment_3() {
     // Flows leave at 100 s and come at 200 s; each queue returns to its level after some seconds.
     let settles = |series: &str, level: f64, away: f64, after: f64| {
@@ -149,14 +176,7 @@ fn experiment_3() {
 
 #[test]
 fn experiment_5() {
-    let curve = |series, load| point(Experiment::Five, series, &[load; 3]);
-    let mut points = vec![
-        curve("RED", (0.95, 40.0, 900.0)),
-        curve("REM", (1.0, 70.0, 3000.0)),
-        curve("PI", (1.0, 75.0, 4000.0)),
-        curve("AVQ 98 %", (0.975, 15.0, 2000.0)),
-        curve("AVQ 100 %", (0.995, 30.0, 2000.0)),
-    ];
+    let mut points = figures_12_to_14();
     let claims = judged(Experiment::Five, &points);
     assert_eq!((missed(&claims).len(), claims.len()), (0, 10), "{claims:#?}");
     points[3].values.spans[0] = row(0, (0.999, 200.0, 0.0));

@@ -8,7 +8,7 @@ use super::results::publish;
 use super::spans::{Span, edges, spans};
 use super::{Arguments, TIMERS};
 use crate::host::{Error, Host, Report};
-use crate::journal::Journal;
+use crate::journal::{Attempt, Journal, STALLED_MAX};
 use crate::runs::Planned;
 use weir_config::{EcnUse, EndHost, FlowGroup, Scenario};
 use weir_measure::result::{FlowSample, LinkSample, Recording};
@@ -46,21 +46,28 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let title = |planned: &Planned<Case>| {
         format!("experiment {}, {}", u32::from(planned.case.experiment), planned.case.series)
     };
-    let done = journal.live(&planned, arguments.jobs, host, title, |planned, turns| {
-        let is_meant =
-            |live: &&Live| (&live.planned.case, live.planned.seed) == (&planned.case, planned.seed);
-        let live = plan.iter().find(is_meant).expect("it is planned");
-        // Hundreds of iperf3 need both processors, also where one run is made at a time.
-        let run = measured(live, &host.lab().run(&planned.scenario, Some(turns))?);
-        let told = run.values.spans.last().map_or(String::new(), |last| {
-            format!(
-                "{:.1} % of the link and {:.1} packets waiting at the end",
-                last.utilization * 100.0,
-                last.queue
-            )
-        });
-        Ok((run, told))
-    })?;
+    let done = journal.live(
+        &planned,
+        arguments.jobs,
+        host,
+        title,
+        |_| STALLED_MAX,
+        |planned, turns| {
+            let is_meant =
+                |live: &&Live| (&live.planned.case, live.planned.seed) == (&planned.case, planned.seed);
+            let live = plan.iter().find(is_meant).expect("it is planned");
+            // Hundreds of iperf3 need both processors, also where one run is made at a time.
+            let run = measured(live, &host.lab().run(&planned.scenario, Some(turns))?);
+            let told = run.values.spans.last().map_or(String::new(), |last| {
+                format!(
+                    "{:.1} % of the link and {:.1} packets waiting at the end",
+                    last.utilization * 100.0,
+                    last.queue
+                )
+            });
+            Ok(Attempt::new(run, told))
+        },
+    )?;
     publish(done, |_| Ok(None), arguments, &folder, host)
 }
 

@@ -5,14 +5,14 @@ use super::measured::{Measured, Row, Run, Values, measure};
 use super::observer::Sample;
 use super::{Arguments, claims, draw, paper, said, witness};
 use crate::choice::Arm;
-use crate::host::{Error, Host, Report, at_a_time};
+use crate::host::{Error, Host, Report, at_a_time, disturbance};
 use crate::journal::{Done, Journal};
 use crate::publish::Outcome;
 use crate::said::{Experiments, WITNESS, leave_open, tell, totals};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use weir_config::Point;
-use weir_measure::result::{Claim, HostJitter};
+use weir_measure::result::Claim;
 use weir_report::html::Rows;
 use weir_report::{FileSet, Judged, csv};
 
@@ -90,7 +90,7 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<
     let mut notes = vec![note(&condition, arguments)];
     notes.extend(is_live.then(|| NOTE_LIVE.to_string()));
     notes.extend(at_a_time(arguments.jobs));
-    notes.extend(host_line(measured));
+    notes.extend(disturbance(measured.runs.iter().filter_map(|run| run.values.host)));
     let outcome = Outcome {
         title,
         notes,
@@ -244,21 +244,6 @@ pub fn folder(arguments: &Arguments) -> PathBuf {
     let timers = if arguments.timers.value.is_some() { "-timers2001" } else { "" };
     let arm = if arguments.arm == Arm::Lab { "-lab" } else { "" };
     arguments.out.join(format!("avq-experiment{}{arm}{timers}{quick}", arguments.experiment.name))
-}
-
-/// The host's part in the results of an arm with real TCP, in a line.
-fn host_line(measured: &Measured) -> Option<String> {
-    let hosts = || measured.runs.iter().filter_map(|run| run.values.host);
-    hosts().next()?;
-    let worst = |of: fn(&HostJitter) -> f64| hosts().map(|host| of(&host)).fold(0.0, f64::max);
-    Some(format!(
-        "host: loop called late by at most {:.2} ms (99 %: {:.3} ms), stalled {:.3} % of the time; real-time class: {}, own core: {}",
-        worst(|host| host.gap_ms.max),
-        worst(|host| host.gap_ms.p99),
-        worst(|host| host.stalled_share) * 100.0,
-        hosts().all(|host| host.realtime),
-        hosts().all(|host| host.own_core),
-    ))
 }
 
 fn note(condition: &str, arguments: &Arguments) -> String {

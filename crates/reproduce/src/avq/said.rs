@@ -122,16 +122,17 @@ pub const TABLE: &[Said] = &[
     row("D7", "slightly above", "slightly higher than desired at high loads", "0.98 to 0.995", ""),
     row("D7", "utilization of 1", "one", "99 %", ""),
     row("D7", "", "AVQ maintains the smallest queue (figure 11)", "order only", ""),
-    row("D8", "leaves the rest", "98 % and 100 % are simulated", "half a point above 98 %", ""),
+    row("D8", "leaves the rest", "nothing; 98 % and 100 % are simulated", "half a point above 98 %", "").own(),
     row("D8", "uses all", "full utilization with 100 %", "99 %, as of REM and PI in D4", ""),
     row(
         "D8",
         "goodput",
-        "goodput beside the others' (figure 14)",
+        "no sentence; figure 14 has it beside the others'",
         "1 % below the best, as the paper gives no number",
         "it loses more packets, and senders without SACK end their recovery from several losses by a timeout, after which they send again what had \
          arrived",
     )
+    .own()
     .shown_by(&causes::GOODPUT),
     row(
         "D8",

@@ -1,12 +1,22 @@
 //! What flows of BBR do to steered and other queues: no figure of the paper, and no claims.
 
+#[cfg(feature = "live")]
+use super::cases::{Values, seeds};
 use super::{Arguments, Arm, folder};
 use crate::claim::percent;
 use crate::experiment::{Point, Points, delay_mean_ms, delay_p95_ms, expand, samples, utilization};
 use crate::host::{Error, Host, Report};
+use crate::journal::Origins;
+#[cfg(feature = "live")]
+use crate::journal::{Attempt, Journal, STALLED_MAX};
 use crate::publish::Outcome;
+#[cfg(feature = "live")]
+use crate::runs::{Planned, Run};
 use crate::statistics::mean;
+#[cfg(feature = "live")]
+use serde::Serialize;
 use serde_json::json;
+use std::path::Path;
 use weir_measure::result::Recording;
 use weir_report::html::Rows;
 
@@ -15,34 +25,49 @@ pub const NAME: &str = "bbr";
 
 const HEADER: [&str; 7] =
     ["BBR", "flows", "queue", "utilization", "mean ms", "95 % ms", "told: do not respond"];
-const NOTE: &str = "100 Mbit/s, 50 ms, a buffer of 200 ms unless it says otherwise, GSP-AS with <99 %, 30 ms>, 40 s after 20 s. \
+const NOTE: &str = "100 Mbit/s, 50 ms, a buffer of 200 ms unless it says otherwise, GSP-AS with <99 %, 30 ms>. \
     Steering tells that flows do not respond (state 4) in the last column's share of that time. \
     Version 1 answers neither single losses nor marks: room alone bounds its delay, that of the link (\"buffer\") or that of each flow \
     (\"FQ\", tail drop in a FlowQueue). docs/steering.md says what to choose.";
 
 /// Runs the scenario and puts its points into a table.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
-    let Arguments { rate, seeds, quick, resume, .. } = arguments;
-    if arguments.arm != Arm::Sim || rate.is_some() || seeds.is_some() || *quick || *resume {
-        let remedy = "choose --arm sim, without --rate, --seeds, --quick and --resume";
-        return Err(Error::input(format!(
-            "figure {NAME} is a scenario of the simulator as it stands: {remedy}"
-        )));
+    let Arguments { arm, rate, seeds, quick, resume, .. } = arguments;
+    let is_live = *arm != Arm::Sim;
+    if rate.is_some() || *quick || !is_live && (seeds.is_some() || *resume) {
+        let remedy = "choose --arm sim without --rate, --seeds, --quick and --resume, or --arm lab without --rate and --quick";
+        return Err(Error::input(format!("figure {NAME} is a scenario as it stands: {remedy}")));
     }
-    let folder = folder(arguments, &format!("figure{NAME}-sim"));
+    let folder = folder(arguments, &format!("figure{NAME}-{}", if is_live { "lab" } else { "sim" }));
     host.prepare(&folder)?;
-    let Points(points) = Points::run(&expand(scenario_file!("bbr.toml"))?, host)?;
+    let (Points(points), origins) = if is_live {
+        played(arguments, &folder, host)?
+    } else {
+        (Points::run(&expand(scenario_file!("bbr.toml"))?, host)?, Origins::default())
+    };
     let made = || points.iter().filter(|point| !point.runs.is_empty());
     let repetitions = made().map(|point| point.runs.len()).max().unwrap_or(0);
     let runs = made().flat_map(|point| {
-        let run = move |seed: usize| json!({ "case": point.values, "seed": seed, "link": point.runs[seed].summary.links.first() });
-        (0..point.runs.len()).map(run)
+        let run = move |(seed, run): (usize, &Recording)| {
+            let mut told = json!({ "case": point.values, "seed": seed, "link": run.summary.links.first() });
+            if let Some(host) = run.summary.host {
+                told["host"] = json!(host);
+            }
+            told
+        };
+        point.runs.iter().enumerate().map(run)
     });
+    let (arm, how, length) = if is_live {
+        ("lab", "real TCP", "30 s after 10 s")
+    } else {
+        ("sim", "simulated", "40 s after 20 s")
+    };
     let outcome = Outcome {
-        title: "AQM Steering, BBR in steered and other queues, simulated".into(),
-        notes: vec![NOTE.into()],
-        about: json!({ "paper": "steering", "figure": NAME, "arm": "sim", "quick": false }),
+        title: format!("AQM Steering, BBR in steered and other queues, {how}"),
+        notes: vec![format!("{NOTE} Measured: {length}.")],
+        about: json!({ "paper": "steering", "figure": NAME, "arm": arm, "quick": false }),
         runs: runs.collect(),
+        origins,
         tables: vec![Rows {
             title: format!("Means of {repetitions} runs"),
             header: HEADER.map(String::from).to_vec(),
@@ -51,6 +76,59 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         ..Outcome::default()
     };
     outcome.deliver_with_tables(&folder, host)
+}
+
+/// The points with the kernel's BBR, one run of each after the other.
+#[cfg(feature = "live")]
+fn played(arguments: &Arguments, folder: &Path, host: &dyn Host) -> Result<(Points, Origins), Error> {
+    let points = expand(scenario_file!("bbr_lab.toml"))?;
+    let planned = |(number, point): (usize, &weir_config::Point), seed| {
+        let case = Case { figure: NAME, point: number };
+        Planned { case, seed, scenario: point.scenario.clone() }
+    };
+    let all = |seed| points.iter().enumerate().map(move |point| planned(point, seed));
+    let plan: Vec<Planned<Case>> = (0..u64::from(seeds(arguments))).flat_map(all).collect();
+    let Points(mut found) = Points::not_run(&points);
+    let title = |planned: &Planned<Case>| {
+        let [flows, queue] = &found[planned.case.point].values[..] else { unreachable!("two axes") };
+        format!("{queue}, {flows} flows")
+    };
+    let journal = Journal::begin(folder, arguments.resume, host)?;
+    let done = journal.live(
+        &plan,
+        1,
+        host,
+        title,
+        |_| STALLED_MAX,
+        |planned, _| {
+            let mut recording = host.lab().run(&planned.scenario, None)?;
+            recording.flow_samples.clear();
+            let summary = &recording.summary;
+            let link = summary.links.first().cloned().unwrap_or_default();
+            let told = format!("{}, 95 % delay {:.2} ms", percent(link.utilization), link.delay_ms.p95);
+            let (host, warnings) = (summary.host, Some(summary.warnings.clone()));
+            let values = Values { link, host, recording: Some(recording) };
+            Ok(Attempt::new(Run { warnings, ..Run::of(planned, values) }, told))
+        },
+    )?;
+    for run in done.runs {
+        found[run.case.point].runs.extend(run.values.recording);
+    }
+    found.iter_mut().for_each(|point| point.values.insert(0, "version 1, the kernel's".into()));
+    Ok((Points(found), done.origins))
+}
+
+#[cfg(not(feature = "live"))]
+fn played(_: &Arguments, _: &Path, _: &dyn Host) -> Result<(Points, Origins), Error> {
+    Err(crate::no_live_links())
+}
+
+/// A point of the scenario for real TCP, by its number there.
+#[cfg(feature = "live")]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Case {
+    figure: &'static str,
+    point: usize,
 }
 
 /// Whether a set point was moved or could have been: its queue has a state.

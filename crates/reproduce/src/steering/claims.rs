@@ -127,10 +127,10 @@ fn long_lived(m: &Measured, margins: Margins) -> Vec<Claim> {
     claims.push(small_tail_drop(m, &many));
     claims.extend(steered_delay(m, &flows, margins));
     claims.extend(large_tail_drop(m, &flows, margins));
-    let least = |n: u32| m.utilization(TAIL_DROP_LARGE, n).min(0.99) - margins.utilization;
+    let asked = |n: u32| least([m.utilization(TAIL_DROP_LARGE, n), 0.99]) - margins.utilization;
     let text = "GSP-AS uses the link as its policy says, or as tail drop with 30 ms does";
     let expected = format!("at least {} or what tail drop has", percent(full));
-    claims.push(each("A8", text, expected, &flows, steered, percent, |n, used| used >= least(n)));
+    claims.push(each("A8", text, expected, &flows, steered, percent, |n, used| used >= asked(n)));
     claims
 }
 
@@ -334,7 +334,7 @@ fn headroom(m: &Measured, margins: Margins) -> Vec<Claim> {
         claims.push(each("A15", text, format!("below {bound:.2} ms"), &many, of, unit, |_, d| d < bound));
     }
     // What is effectively empty is no overshoot.
-    let rest = most(many.iter().map(|n| m.p95(STEERED, *n))).max(EMPTY_MS);
+    let rest = most([most(many.iter().map(|n| m.p95(STEERED, *n))), EMPTY_MS]);
     for n in flows.into_iter().filter(|n| *n < 6) {
         let text = format!("with {n} flows the virtual queue overshoots into the real one");
         let found = above("A15", text, rest, m.p95(STEERED, n), unit);

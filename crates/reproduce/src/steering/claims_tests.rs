@@ -207,6 +207,19 @@ fn nothing_measured_holds_nothing() {
     }
 }
 
+/// What overshoots has a longer delay than what is run with more flows, and what GSP-AS has to use is what
+/// tail drop uses.
+#[test]
+fn what_is_judged_beside_others_does_not_hold_without_them() {
+    let few: Vec<Row> = EIGHT.into_iter().filter(|(_, flows, ..)| *flows < 6).collect();
+    let alone: Vec<Row> = FIVE.into_iter().filter(|(series, ..)| *series != "TD 30ms").collect();
+    for (part, rows, id) in [(Part::EightA, few, "A15"), (Part::Five, alone, "A8")] {
+        let claims = judge(&points(part, &rows), part);
+        let mut claims = claims.iter().filter(|claim| claim.id == id).peekable();
+        assert!(claims.peek().is_some() && claims.all(|claim| !claim.held), "{id}");
+    }
+}
+
 fn over_time(part: Part, recording: Recording) -> Vec<Run> {
     let mut run = point(part, "GSP-AS", 2, 0.99, 1.0);
     run.values.recording = Some(recording);

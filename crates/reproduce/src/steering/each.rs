@@ -118,17 +118,16 @@ fn named(names: &[String]) -> Result<Vec<SteerableAqm>, Error> {
     let mut all = Vec::new();
     weir_aqm::visit_all(Ask, |found| all.extend(found));
     all.extend(DISCIPLINES);
-    if names.iter().any(|name| name == ALL) {
-        return Ok(all);
-    }
+    let (every, names): (Vec<&str>, Vec<&str>) =
+        names.iter().map(|name| name.trim()).partition(|name| *name == ALL);
     let mut chosen = Vec::new();
-    for name in names.iter().map(|name| name.trim()) {
+    for name in names {
         let found = all.iter().find(|a| a.name == name).copied().ok_or_else(|| unknown(name, &all))?;
         if !chosen.contains(&found) {
             chosen.push(found);
         }
     }
-    Ok(chosen)
+    Ok(if every.is_empty() { chosen } else { all })
 }
 
 fn unknown(name: &str, all: &[SteerableAqm]) -> Error {
@@ -365,6 +364,7 @@ mod tests {
         assert!(names(&["all"]).unwrap().len() >= 9);
         assert!(told(&["hull"]).contains("`hull` has no set point"));
         assert!(told(&["coddel"]).contains("did you mean `codel`?"));
+        assert!(told(&["all", "coddel"]).contains("did you mean `codel`?"));
     }
 
     #[test]

@@ -90,6 +90,10 @@ pub fn reproduce(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error
         {
             Err(Error::input("--series is for the figures of the paper alone: leave it out"))
         }
+        _ if arguments.figure.value == [Part::Text] && (arguments.rate.is_some() || arguments.quick) => {
+            let what = "what the paper tells without a figure has rates and lengths of its own";
+            Err(Error::input(format!("{what}: leave out --rate and --quick")))
+        }
         _ if !arguments.aqm.is_empty() => each::main(arguments, host),
         _ if arguments.figure.name == bbr::NAME => bbr::main(arguments, host),
         _ if arguments.figure.name == virtual_sweep::NAME => virtual_sweep::main(arguments, host),

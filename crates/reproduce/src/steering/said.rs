@@ -74,7 +74,7 @@ pub const TABLE: &[Said] = &[
         "falls",
         "delay reduced further as the number of flows grows",
         "order of the points that were run",
-        "",
+        "single runs of two and three flows differ by more than their means do, as a raise doubles the set point",
     ),
     row(
         "A6",

@@ -1,6 +1,7 @@
 //! Results without their runs: all that the page shows of them, and small enough to be kept beside it. The
 //! files of a campaign are large and may be gone when the page is made again. Runs with real TCP, which take
-//! hours and come out differently each time, are kept in a folder below, from where `--resume` takes them.
+//! hours and come out differently each time, are kept in a folder below; copied into the folder of a result
+//! they are what `--resume` takes.
 
 use super::{RESULT, Written, case, damaged, find, none_below, number, written};
 use crate::host::Error;
@@ -168,6 +169,8 @@ pub fn keep(root: &Path, folder: &Path) -> Result<Kept, Error> {
             continue;
         }
         value[KEPT] = serde_json::to_value(runs).expect("plain data");
+        // A place of the machine that made it.
+        value.as_object_mut().map(|all| all.remove("out"));
         for without_runs in ["", "/witness"] {
             value.pointer_mut(without_runs).and_then(Value::as_object_mut).map(|all| all.remove("runs"));
         }
@@ -278,9 +281,11 @@ mod tests {
         assert_eq!(fs::read_to_string(again.join("a").join(RUNS_OF).join(RUNS)).unwrap(), "runs");
         let mut simulated = result("avq");
         simulated["arm"] = json!("sim");
+        simulated["out"] = json!("/a/folder/of/this/machine");
         write(&out.join("a"), &simulated);
         keep(&out.join("a"), &kept).unwrap();
         assert!(!runs.exists());
+        assert!(!fs::read_to_string(kept.join("a").join(RESULT)).unwrap().contains("of/this/machine"));
         fs::remove_dir_all(&again).unwrap();
         fs::remove_file(out.join("a").join(RUNS)).unwrap();
 

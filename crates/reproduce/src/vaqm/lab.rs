@@ -5,7 +5,7 @@ use super::cases::{Case, Transport, all};
 use super::measured::{Run, Values};
 use super::results::{folder, publish};
 use crate::host::{Error, Host, Report, at_a_time, waits};
-use crate::journal::Journal;
+use crate::journal::{Attempt, Journal};
 use crate::runs::{NestedCase, Planned, lasting, times};
 use crate::statistics::{mean, sorted};
 use std::time::Duration;
@@ -75,18 +75,22 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let measure = |case: Case, turns: &SideBySide, go_on: &mut dyn FnMut() -> bool| {
         let turn = || turns.exclusive(waits(host));
         let result = cell::run(&config(case, arguments.quick)?, turn, go_on)?;
-        Ok((result, Vec::new()))
+        Ok((result, None))
     };
     repeat(arguments, NOTE, host, measure)
 }
 
-/// Has every case measured as often as is wanted, says what came of each, with the lines that are given
-/// beside it, and publishes all.
+/// What may be taken away of a run: two loops, the senders and the phones share two processors, and runs are
+/// made side by side.
+const STALLED_MAX: f64 = 0.1;
+
+/// Has every case measured as often as is wanted, says what came of each, with the line that is given beside
+/// it, and publishes all.
 pub fn repeat(
     arguments: &Arguments,
     note: &str,
     host: &dyn Host,
-    measure: impl Fn(Case, &SideBySide, &mut dyn FnMut() -> bool) -> Result<(CellResult, Vec<String>), Error>
+    measure: impl Fn(Case, &SideBySide, &mut dyn FnMut() -> bool) -> Result<(CellResult, Option<String>), Error>
     + Sync,
 ) -> Result<Report, Error> {
     // Whoever may not do it need not hear how long it would take.
@@ -97,8 +101,11 @@ pub fn repeat(
         format!("{} signal, {}", planned.case.signal.name(), planned.case.series())
     };
     let journal = Journal::begin(&folder, arguments.resume, host)?;
-    let done = journal.live(&plan(arguments)?, arguments.jobs, host, title, |planned, turns| {
-        let (result, beside) = measure(*planned.case, turns, &mut || !host.is_interrupted())?;
+    let most = |_: &Planned<NestedCase<Case>>| STALLED_MAX;
+    let done = journal.live(&plan(arguments)?, arguments.jobs, host, title, most, |planned, turns| {
+        let (mut result, beside) = measure(*planned.case, turns, &mut || !host.is_interrupted())?;
+        let warnings = std::mem::take(&mut result.warnings);
+        let stalled = format!("stalled {:.2} % of the time", result.stalled_share * 100.0);
         let values = values_of(result);
         let told = format!(
             "RTT p50 {:.0} ms, p95 {:.0} ms, page {:.2} s, {:.1} Mbit/s",
@@ -107,8 +114,10 @@ pub fn repeat(
             values.page_s.unwrap_or(f64::NAN),
             values.goodput_mbps
         );
-        let told = std::iter::once(told).chain(beside).collect::<Vec<_>>().join("\n  ");
-        Ok((Run::of(planned, values), told))
+        let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
+        let told = [format!("{told}, {stalled}")].into_iter().chain(beside).chain(warned);
+        let told = told.collect::<Vec<_>>().join("\n  ");
+        Ok(Attempt::new(Run { warnings: Some(warnings), ..Run::of(planned, values) }, told))
     })?;
     let (length, warmup) = length(arguments.quick);
     let note = format!("{note} Runs of {length} s, of which {} s are measured.", length - warmup);
@@ -124,13 +133,16 @@ fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> 
         let scenario = lasting(case.scenario(false)?, length(arguments.quick));
         plan.extend(Planned::repeated(&NestedCase { case }, &scenario, seeds));
     }
+    // One of each first, so that a campaign that is ended has all cases.
+    plan.sort_by_key(|planned| planned.seed);
     Ok(plan)
 }
 
 /// What was measured, as claims ask for it.
 fn values_of(result: CellResult) -> Values {
     let means = [result.pages_s, result.images_s].map(|s| (!s.is_empty()).then(|| mean(s)));
-    Values::new(sorted(result.rtts_ms), means, result.goodput_bps / 1e6)
+    let stalled_share = Some(result.stalled_share);
+    Values { stalled_share, ..Values::new(sorted(result.rtts_ms), means, result.goodput_bps / 1e6) }
 }
 
 /// What stands under the claims, but for the length of the runs.
@@ -145,6 +157,7 @@ const NOTE: &str = "The test of the article in network namespaces: four phones s
 mod tests {
     use super::super::cases::{Form, Signal};
     use super::*;
+    use crate::journal::Measurement;
 
     #[test]
     fn every_case_is_a_valid_configuration() {
@@ -175,15 +188,31 @@ mod tests {
         assert!(average(Signal::Weak) < average(Signal::Strong));
     }
 
+    /// A campaign that is ended after a while can be judged.
+    #[test]
+    fn every_case_is_run_once_before_one_is_run_again() {
+        let (arm, out) = (super::super::Arm::Lab, "out".into());
+        let plan = plan(&Arguments { arm, quick: false, seeds: None, jobs: 1, resume: false, out }).unwrap();
+        let cases = all().len();
+        assert_eq!(plan.len(), 5 * cases);
+        assert!(plan.iter().enumerate().all(|(at, planned)| planned.seed == (at / cases) as u64));
+    }
+
     #[test]
     fn a_run_is_what_was_measured() {
         let result = CellResult {
             rtts_ms: vec![30.0, 10.0, 20.0],
             pages_s: vec![1.0, 2.0],
             goodput_bps: 5e7,
+            stalled_share: 0.07,
             ..CellResult::default()
         };
         let run = values_of(result);
+        // A result of before, which does not tell it, is read all the same.
+        let mut told = serde_json::to_value(&run).unwrap();
+        assert_eq!((run.stalled_share(), told["stalled_share"].as_f64()), (Some(0.07), Some(0.07)));
+        told.as_object_mut().unwrap().remove("stalled_share");
+        assert_eq!(serde_json::from_value::<Values>(told).unwrap().stalled_share(), None);
         assert_eq!(
             (run.rtt_median_ms, run.page_s, run.image_s, run.goodput_mbps),
             (20.0, Some(1.5), None, 50.0)

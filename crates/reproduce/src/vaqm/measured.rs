@@ -25,6 +25,9 @@ pub struct Values {
     pub image_s: Option<f64>,
     /// What all phones received, in Mbit/s of payload.
     pub goodput_mbps: f64,
+    /// The share of the time in which a packet loop did not turn, of a run with real senders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_share: Option<f64>,
     /// The round-trip times, in order of size.
     #[serde(skip)]
     pub rtts_ms: Vec<f64>,
@@ -35,7 +38,7 @@ impl Values {
     /// received.
     pub fn new(rtts_ms: Vec<f64>, [page_s, image_s]: [Option<f64>; 2], goodput_mbps: f64) -> Values {
         let [rtt_median_ms, rtt_p95_ms] = [0.5, 0.95].map(|share| quantile(&rtts_ms, share));
-        Values { rtt_median_ms, rtt_p95_ms, page_s, image_s, goodput_mbps, rtts_ms }
+        Values { rtt_median_ms, rtt_p95_ms, page_s, image_s, goodput_mbps, stalled_share: None, rtts_ms }
     }
 
     /// From what the simulator recorded.
@@ -54,6 +57,10 @@ impl Measurement for Values {
     type Detail = Vec<f64>;
     fn detail(&mut self) -> &mut Vec<f64> {
         &mut self.rtts_ms
+    }
+    #[cfg(feature = "live")]
+    fn stalled_share(&self) -> Option<f64> {
+        self.stalled_share
     }
 }
 

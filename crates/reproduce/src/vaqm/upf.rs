@@ -33,31 +33,24 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let measure = |case: Case, turns: &SideBySide, go_on: &mut dyn FnMut() -> bool| {
         let turn = || turns.exclusive(waits(host));
         let result = mobile::run(&config(case, arguments.quick)?, turn, go_on)?;
-        let lines = session_lines(&result);
-        Ok((result.cell, lines))
+        let told = sessions(&result);
+        Ok((result.cell, Some(told)))
     };
     repeat(arguments, NOTE, host, measure)
 }
 
 /// What the sessions did: usage as it was reported over PFCP, and what their queues did to packets.
-fn session_lines(result: &MobileResult) -> Vec<String> {
+fn sessions(result: &MobileResult) -> String {
     let reported: Vec<String> =
         result.sessions.iter().map(|s| format!("{:.1}", s.reported.down as f64 / 1e6)).collect();
     let queues = || result.sessions.iter().flat_map(|session| &session.flows).filter(|flow| !flow.is_uplink);
     let aqm = queues().next().map_or("none", |flow| flow.aqm.as_str());
     let [dropped, marked] =
         [queues().map(|flow| flow.dropped).sum::<u64>(), queues().map(|flow| flow.marked).sum()];
-    let mut lines = vec![format!(
+    format!(
         "usage reports: {} MB to the phones; {aqm}: {dropped} packets discarded, {marked} marked",
         reported.join(", ")
-    )];
-    if result.lost_in_station > 0 {
-        lines.push(format!(
-            "warning: the base station lost {} packets beside its queues: keep other programs away",
-            result.lost_in_station
-        ));
-    }
-    lines
+    )
 }
 
 /// What stands under the claims, but for the length of the runs.
@@ -95,10 +88,8 @@ mod tests {
             flows: vec![weir_upf::rules::FlowUsage { aqm: "vaqm".into(), dropped: 7, ..Default::default() }],
         });
         assert_eq!(
-            session_lines(&result),
-            ["usage reports: 2.5 MB to the phones; vaqm: 7 packets discarded, 0 marked"]
+            sessions(&result),
+            "usage reports: 2.5 MB to the phones; vaqm: 7 packets discarded, 0 marked"
         );
-        result.lost_in_station = 3;
-        assert!(session_lines(&result)[1].contains("lost 3 packets"));
     }
 }

@@ -7,7 +7,7 @@ use super::measured::{self, Measured, Run, Values};
 use super::observer::Delays;
 use super::{Arguments, claims, draw as paper, said, tables};
 use crate::host::{Error, Host, Report, at_a_time, waits};
-use crate::journal::{Done, Journal, Measurement};
+use crate::journal::{Attempt, Done, Journal, Measurement, STALLED_MAX};
 use crate::publish::Outcome;
 use crate::runs::{self, NestedCase, Planned, lasting};
 use crate::said::{Experiments, tell};
@@ -252,13 +252,21 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     plan.iter().try_for_each(|planned| overrides.config(&planned.case).map(drop))?;
     let journal = Journal::begin(&folder, arguments.resume, host)?;
     let title = |planned: &Planned<NestedCase<Case>>| title(&planned.case);
-    let Done { runs: points, origins } =
-        journal.live(&plan, arguments.jobs, host, title, |planned, turns| {
+    let Done { runs: points, origins } = journal.live(
+        &plan,
+        arguments.jobs,
+        host,
+        title,
+        |_| STALLED_MAX,
+        |planned, turns| {
             let config = overrides.config(&planned.case)?;
-            let values = Point::of(&planned.case, run(&config, host, turns)?);
+            let modems = run(&config, host, turns)?;
+            let warnings = modems.iter().flat_map(|modem| modem.warnings.clone()).collect();
+            let values = Point::of(&planned.case, modems);
             let told = values.row()[1..].join("  ");
-            Ok((LabRun::of(planned, values), told))
-        })?;
+            Ok(Attempt::new(LabRun { warnings: Some(warnings), ..LabRun::of(planned, values) }, told))
+        },
+    )?;
     let rows: Vec<Vec<String>> = points.iter().map(|run| run.values.row()).collect();
     let runs: Vec<Run> = points.iter().map(simulated_run).collect();
     let measured = Measured::new(&runs);
