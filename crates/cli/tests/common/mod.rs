@@ -62,26 +62,32 @@ impl Turn {
     }
 }
 
-/// One of the places for tests that run side by side, two for each processor: most of their time they wait
+/// One of the places for tests that run side by side, three for each processor: most of their time they wait
 /// for packets. The runner has more threads than that, as most of those wait for a turn.
 struct Place;
 
-static TAKEN: Mutex<usize> = Mutex::new(0);
+/// How many places are taken, and how many tests wait for one that take longer than most.
+static PLACES: Mutex<[usize; 2]> = Mutex::new([0; 2]);
 static FREE: Condvar = Condvar::new();
 
 impl Place {
-    fn take() -> Place {
-        let most = 2 * std::thread::available_parallelism().map_or(1, usize::from);
-        let taken = TAKEN.lock().expect("nothing panics that holds it");
-        *FREE.wait_while(taken, |taken| *taken >= most).expect("nothing panics that holds it") += 1;
+    fn take(is_long: bool) -> Place {
+        let most = 3 * std::thread::available_parallelism().map_or(1, usize::from);
+        let mut places = PLACES.lock().expect("nothing panics that holds it");
+        places[1] += usize::from(is_long);
+        let has_to_wait = |[taken, long]: &mut [usize; 2]| *taken >= most || (!is_long && *long > 0);
+        let mut places = FREE.wait_while(places, has_to_wait).expect("nothing panics that holds it");
+        places[0] += 1;
+        places[1] -= usize::from(is_long);
+        FREE.notify_all();
         Place
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        *TAKEN.lock().expect("nothing panics that holds it") -= 1;
-        FREE.notify_one();
+        PLACES.lock().expect("nothing panics that holds it")[0] -= 1;
+        FREE.notify_all();
     }
 }
 
@@ -100,8 +106,18 @@ pub fn turn() -> Option<Turn> {
 /// The same for a test that judges neither rates nor delays and changes nothing of the machine outside of
 /// its namespaces: waits until none runs that does.
 pub fn turn_beside_others() -> Option<Turn> {
+    beside(false)
+}
+
+/// The same for a test that takes longer than most: it begins before them, so that none is left alone at
+/// their end.
+pub fn long_turn_beside_others() -> Option<Turn> {
+    beside(true)
+}
+
+fn beside(is_long: bool) -> Option<Turn> {
     can_run_live().then(|| {
-        let place = Place::take();
+        let place = Place::take(is_long);
         Turn::begin(beside_others(told_waiting()), Some(place))
     })
 }

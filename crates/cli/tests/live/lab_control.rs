@@ -313,7 +313,7 @@ fn each_link_of_a_row_is_told_and_changes_by_its_name() {
 /// Round trips per minute with a queue, and what else was told of them.
 fn responsiveness(name: &str, aqm: &str) -> Option<Value> {
     let scenario = format!(
-        "title = \"{name}\"\n[run]\nduration = \"18s\"\nwarmup = \"2s\"\n[link]\nrate = \"20Mbit/s\"\nbuffer = \"250ms\"\n\
+        "title = \"{name}\"\n[run]\nduration = \"12s\"\nwarmup = \"2s\"\n[link]\nrate = \"20Mbit/s\"\nbuffer = \"250ms\"\n\
          [path]\nrtt = \"20ms\"\n{aqm}\n[[flows]]\ncount = 1\ncongestion = \"cubic\"\n"
     );
     let mut lab = Lab::start(name, &scenario, &["--responsiveness"])?;
@@ -354,7 +354,7 @@ fn a_fifo_that_fills_answers_less_often_a_minute_than_queues_that_are_managed() 
 fn one_socket_serves_runs_that_follow_each_other() {
     let second = std::env::temp_dir().join(format!("weir-lab-second-{}.toml", std::process::id()));
     std::fs::write(&second, STEERED.replace("one link", "another").replace("20Mbit/s", "16Mbit/s")).unwrap();
-    let words = [second.to_str().unwrap(), "--set", "run.duration=10s"];
+    let words = [second.to_str().unwrap(), "--set", "run.duration=6s"];
     let Some(mut lab) = Lab::start("follow", STEERED, &words) else { return };
     assert_eq!(lab.status().title, "one link");
     let (code, told) = lab.ctl(&["set", "link.rate=9Mbit/s"]);
@@ -380,8 +380,8 @@ fn one_socket_serves_runs_that_follow_each_other() {
 /// half would have a quarter.
 #[test]
 fn a_lab_judges_its_link_by_the_rates_in_force() {
-    let steps = "buffer = \"300ms\"\nsteps = [{ at = \"5s\", rate = \"5Mbit/s\" }]";
-    let scenario = STEERED.replace("buffer = \"300ms\"", steps).replace("300s", "10s");
+    let steps = "buffer = \"300ms\"\nsteps = [{ at = \"3s\", rate = \"5Mbit/s\" }]";
+    let scenario = STEERED.replace("buffer = \"300ms\"", steps).replace("300s", "6s");
     judged(|attempt| {
         attempt.tolerates(0.05);
         let Some(lab) = Lab::start("capacity", &scenario, &[]) else { return };
@@ -392,7 +392,7 @@ fn a_lab_judges_its_link_by_the_rates_in_force() {
         let number = |of: &Value, key: &str| of[key].as_f64().unwrap_or_else(|| panic!("no {key}: {link}"));
         let phases = link["phases"].as_array().unwrap_or_else(|| panic!("no phases: {link}"));
         let ends: Vec<f64> = phases.iter().map(|phase| number(phase, "to_s")).collect();
-        assert_eq!(ends, [5.0, 10.0], "{link}");
+        assert_eq!(ends, [3.0, 6.0], "{link}");
         attempt.within("used", number(link, "utilization"), 0.7..1.01);
         attempt.within("used at 5 Mbit/s", number(&phases[1], "utilization"), 0.7..1.02);
     });

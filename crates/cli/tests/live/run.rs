@@ -464,7 +464,7 @@ fn datagram(v6: bool, tags: &[u8], ecn: u8, number: u32) -> Vec<u8> {
 
 #[test]
 fn only_capable_packets_are_marked_and_nothing_else_changes() {
-    let Some(_turn) = turn_beside_others() else { return };
+    let Some(_turn) = long_turn_beside_others() else { return };
     for mode in MODES {
         until_decided(|| only_capable_marked(mode));
     }
@@ -1060,6 +1060,25 @@ fn shaper_and_delay_line(attempt: &mut Attempt) {
     attempt.stalled(json["host"]["stalled_share"].as_f64().unwrap());
     attempt.within("round trip in ms", median.as_secs_f64() * 1e3, 19.0..=21.0);
     attempt.within("Mbit/s", mbps, 19.8..=20.2);
+}
+
+/// Datagrams at twice the link's rate, whatever is signalled.
+#[test]
+fn that_flows_do_not_respond_is_among_the_warnings_of_the_results() {
+    let Some(_turn) = turn_beside_others() else { return };
+    let testbed = testbed();
+    let config = shaped("auto", "2Mbit/s", "") + "[a_to_b.policy]\n[run]\nduration = \"8s\"\n";
+    let weir = Weir::start(testbed.bottleneck(), &config);
+    let (sender, mut flood) = (udp(testbed.sender(), "10.77.0.1:7000"), Traffic::new());
+    flood.run(move || {
+        let _ = sender.send_to(&[0; 450], "10.77.0.2:7000");
+        sleep(ms(1));
+    });
+    let ended = weir.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let warnings = ended.json()["warnings"].to_string();
+    assert!(warnings.contains("link a_to_b: the flows do not respond to signals ("), "{warnings}");
+    assert!(!warnings.contains("link b_to_a: the flows"), "{warnings}");
 }
 
 /// A frame with a TCP segment from the sender, with timestamps, and a SACK block where `sack`.

@@ -46,7 +46,7 @@ fn bytes_in(folder: &Path) -> u64 {
 
 #[test]
 fn memory_descriptors_and_logs_do_not_grow_with_time() {
-    let Some(_turn) = turn_beside_others() else { return };
+    let Some(_turn) = long_turn_beside_others() else { return };
     let results = Folder::new();
     let body = |out: Option<&Path>| {
         let testbed = testbed();

@@ -86,60 +86,72 @@ fn has_strace() -> bool {
 
 #[test]
 fn unexpected_errors_of_the_system_leave_the_link_to_the_kernel() {
-    let Some(_turn) = turn_beside_others() else { return };
+    let Some(_turn) = long_turn_beside_others() else { return };
     if !has_strace() {
         return;
     }
-    each(["xdp-native", "af_packet"], |mode| {
-        let testbed = testbed();
-        let found = states(&testbed);
-        let sender = Raw::open(testbed.sender(), "snd0");
-        let receiver = Raw::open(testbed.receiver(), "rcv0");
-        for errno in ["ENOMEM", "EINVAL", "ENXIO"] {
-            let weir = Weir::start(testbed.bottleneck(), &patient(&ports(mode)));
-            let faults = Faults::inject(weir.child.pid(), &format!("inject=sendto:error={errno}"));
-            let deadline = Instant::now() + ms(5000);
-            let is_left = || weir.text("err").contains("The kernel forwards");
-            while !is_left() && Instant::now() < deadline {
-                sender.send(&frame(0));
-                sleep(ms(10));
-            }
-            if !is_left() {
-                // A loop that sleeps has the kernel send by that (xsk_poll), so that nothing stays behind.
-                assert_eq!(passes(&sender, &receiver), 20, "{mode}, {errno}: {}", weir.text("err"));
-                drop(faults);
-                assert_eq!(weir.interrupt().code, Some(0), "{mode}, {errno}");
-                continue;
-            }
-            let ended = weir.wait();
-            drop(faults);
-            assert_eq!(ended.code, Some(1), "{mode}, {errno}: {}", ended.stderr);
-            assert!(
-                ended.json()["error"].as_str().unwrap().contains("The kernel forwards"),
-                "{}",
-                ended.stdout
-            );
-            assert_eq!(passes(&sender, &receiver), 20, "{mode}, {errno}");
-            assert_eq!(journals(testbed.bottleneck()).len(), 1);
-        }
-        // Calls that fail at times are made again, and whatever else fails is no reason to end.
-        let weir = Weir::start(testbed.bottleneck(), &patient(&ports(mode)));
-        for fault in [
-            "sendto:error=ENOMEM:when=1+3",
-            "recvfrom:error=ENOMEM",
-            "ppoll:error=EINVAL",
-            "getsockopt:error=EINVAL",
-        ] {
-            let faults = Faults::inject(weir.child.pid(), &format!("inject={fault}"));
-            sleep(ms(300));
-            assert_eq!(passes(&sender, &receiver), 20, "{mode}, {fault}: {}", weir.text("err"));
-            drop(faults);
-        }
-        let ended = weir.interrupt();
-        assert_eq!(ended.code, Some(0), "{mode}: {}", ended.stderr);
-        assert_eq!(found, states(&testbed), "{mode}");
-        assert!(journals(testbed.bottleneck()).is_empty());
+    let modes = ["xdp-native", "af_packet"];
+    let errors = ["ENOMEM", "EINVAL", "ENXIO"].map(Some).into_iter().chain([None]);
+    let all = errors.flat_map(|errno| modes.map(|mode| (mode, errno)));
+    each(all, |(mode, errno)| match errno {
+        Some(errno) => no_frame_can_be_sent(mode, errno),
+        None => calls_fail_at_times(mode),
     });
+}
+
+fn no_frame_can_be_sent(mode: &str, errno: &str) {
+    let testbed = testbed();
+    let found = states(&testbed);
+    let (sender, receiver) = (Raw::open(testbed.sender(), "snd0"), Raw::open(testbed.receiver(), "rcv0"));
+    let weir = Weir::start(testbed.bottleneck(), &patient(&ports(mode)));
+    let faults = Faults::inject(weir.child.pid(), &format!("inject=sendto:error={errno}"));
+    let deadline = Instant::now() + ms(5000);
+    let is_left = || weir.text("err").contains("The kernel forwards");
+    while !is_left() && Instant::now() < deadline {
+        sender.send(&frame(0));
+        sleep(ms(10));
+    }
+    if !is_left() {
+        // A loop that sleeps has the kernel send by that (xsk_poll), so that nothing stays behind.
+        assert_eq!(passes(&sender, &receiver), 20, "{mode}, {errno}: {}", weir.text("err"));
+        drop(faults);
+        assert_eq!(weir.interrupt().code, Some(0), "{mode}, {errno}");
+        return;
+    }
+    let ended = weir.wait();
+    drop(faults);
+    assert_eq!(ended.code, Some(1), "{mode}, {errno}: {}", ended.stderr);
+    assert!(ended.json()["error"].as_str().unwrap().contains("The kernel forwards"), "{}", ended.stdout);
+    assert_eq!(passes(&sender, &receiver), 20, "{mode}, {errno}");
+    assert_eq!(journals(testbed.bottleneck()).len(), 1);
+    // The next one puts back what it left.
+    let next = Weir::start(testbed.bottleneck(), &patient(&ports(mode)));
+    assert_eq!(next.interrupt().code, Some(0), "{mode}, {errno}");
+    assert_eq!(found, states(&testbed), "{mode}, {errno}");
+    assert!(journals(testbed.bottleneck()).is_empty());
+}
+
+/// Calls that fail at times are made again, and whatever else fails is no reason to end.
+fn calls_fail_at_times(mode: &str) {
+    let testbed = testbed();
+    let found = states(&testbed);
+    let (sender, receiver) = (Raw::open(testbed.sender(), "snd0"), Raw::open(testbed.receiver(), "rcv0"));
+    let weir = Weir::start(testbed.bottleneck(), &patient(&ports(mode)));
+    for fault in [
+        "sendto:error=ENOMEM:when=1+3",
+        "recvfrom:error=ENOMEM",
+        "ppoll:error=EINVAL",
+        "getsockopt:error=EINVAL",
+    ] {
+        let faults = Faults::inject(weir.child.pid(), &format!("inject={fault}"));
+        sleep(ms(300));
+        assert_eq!(passes(&sender, &receiver), 20, "{mode}, {fault}: {}", weir.text("err"));
+        drop(faults);
+    }
+    let ended = weir.interrupt();
+    assert_eq!(ended.code, Some(0), "{mode}: {}", ended.stderr);
+    assert_eq!(found, states(&testbed), "{mode}");
+    assert!(journals(testbed.bottleneck()).is_empty());
 }
 
 #[test]
@@ -572,7 +584,7 @@ fn queues_that_are_added_under_load_are_served() {
 
 #[test]
 fn queues_that_come_and_go_under_load_cost_nothing_but_the_moment_of_the_change() {
-    let Some(_turn) = turn_beside_others() else { return };
+    let Some(_turn) = long_turn_beside_others() else { return };
     for mode in ["xdp-native", "af_packet"] {
         let testbed = Testbed::new(TestbedConfig { queues: [128, 1], ..TestbedConfig::default() }).unwrap();
         let bot = testbed.bottleneck();
@@ -638,7 +650,7 @@ fn is_killed_at(bot: &str, config: &str, n: u32) -> bool {
 
 #[test]
 fn a_run_that_is_killed_at_any_step_leaves_interfaces_to_be_put_back_by_the_next() {
-    let Some(_turn) = turn_beside_others() else { return };
+    let Some(_turn) = long_turn_beside_others() else { return };
     if !has_strace() {
         return;
     }
@@ -668,7 +680,7 @@ fn a_run_that_is_killed_at_any_step_leaves_interfaces_to_be_put_back_by_the_next
 
 #[test]
 fn a_lock_that_somebody_holds_is_waited_for_with_an_end() {
-    let Some(_turn) = turn_beside_others() else { return };
+    let Some(_turn) = long_turn_beside_others() else { return };
     let testbed = testbed();
     // The folder is there before anybody looks at it: below it lies the one that runs of other tests lock.
     let prepare = "mkdir -p /run/weir && mount -t tmpfs none /run/weir && umask 0 && : > /run/weir/starting.lock && \
