@@ -512,39 +512,63 @@ impl Recording {
         Cow::Owned(Recording { summary, link_samples, flow_samples, events })
     }
 
-    /// The share of the measured time in which the flows of each link did not respond to signals.
-    fn unresponsive_shares(&self) -> impl Iterator<Item = f64> {
+    /// For how long the flows of each link did not respond to signals, after the warm-up.
+    fn unresponsive_links(&self) -> impl Iterator<Item = Unresponsive> {
         let warmup_s = self.summary.warmup_s;
         self.link_samples.iter().map(move |rows| {
-            let measured = || rows.iter().filter(|row| row.t_s > warmup_s);
-            measured().filter(|row| row.table_state == UNRESPONSIVE).count() as f64
-                / measured().count().max(1) as f64
+            let mut seen = Unresponsive::default();
+            rows.iter().filter(|row| row.t_s > warmup_s).for_each(|row| seen.add(row));
+            seen
         })
     }
 
-    /// The same of the first link.
+    /// The share of the measured time in which the flows of the first link did not respond to signals.
     pub fn unresponsive_share(&self) -> f64 {
-        self.unresponsive_shares().next().unwrap_or(f64::NAN)
+        self.unresponsive_links().next().map_or(f64::NAN, |seen| seen.share())
     }
 
-    /// What a reader must know of steered links whose flows did not respond to signals in at least a quarter
-    /// of the measured time: no set point holds their delay.
+    /// What a reader must know of steered links whose flows did not respond to signals.
     pub fn unresponsive(&self) -> Vec<String> {
-        let one = |((link, rows), share): ((&LinkSummary, &Vec<LinkSample>), f64)| {
-            let name = if link.name.is_empty() { String::new() } else { format!("link {}: ", link.name) };
-            let setpoint = rows.last().map_or(f64::NAN, |row| row.setpoint_ms);
-            (share >= 0.25).then(|| {
-                format!(
-                    "{name}the flows do not respond to signals ({:.0} % of the time): 95 % of the packets waited up to \
-                     {:.1} ms at a set point of {setpoint:.1} ms, and no set point holds them; a short buffer bounds them, a \
-                     queue for each flow keeps others from them (docs/steering.md)",
-                    share * 100.0,
-                    link.delay_ms.p95
-                )
-            })
-        };
-        let links = self.summary.links.iter().zip(&self.link_samples);
-        links.zip(self.unresponsive_shares()).filter_map(one).collect()
+        let links = self.summary.links.iter().zip(self.unresponsive_links());
+        links.filter_map(|(link, seen)| seen.told(link)).collect()
+    }
+}
+
+/// For how much of the time the flows of a steered link do not respond to signals.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unresponsive {
+    samples: u64,
+    in_that_state: u64,
+    setpoint_ms: f64,
+}
+
+impl Unresponsive {
+    /// A sample of the link.
+    pub fn add(&mut self, sample: &LinkSample) {
+        self.samples += 1;
+        self.in_that_state += u64::from(sample.table_state == UNRESPONSIVE);
+        self.setpoint_ms = sample.setpoint_ms;
+    }
+
+    /// That share, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        self.in_that_state as f64 / self.samples.max(1) as f64
+    }
+
+    /// What a reader of the link's results must know where it is at least a quarter: no set point holds their
+    /// delay.
+    pub fn told(&self, link: &LinkSummary) -> Option<String> {
+        let name = if link.name.is_empty() { String::new() } else { format!("link {}: ", link.name) };
+        (self.share() >= 0.25).then(|| {
+            format!(
+                "{name}the flows do not respond to signals ({:.0} % of the time): 95 % of the packets waited up to \
+                 {:.1} ms at a set point of {:.1} ms, and no set point holds them; a short buffer bounds them, a \
+                 queue for each flow keeps others from them (docs/steering.md)",
+                self.share() * 100.0,
+                link.delay_ms.p95,
+                self.setpoint_ms
+            )
+        })
     }
 }
 

@@ -46,6 +46,8 @@ fn status(pid: u32, t_s: f64, policy: &PolicyStatus) -> Status {
         delay_mean_ms: Some(setpoint * 0.7 + wave),
         delay_max_ms: setpoint * 1.4 + 2.0,
         setpoint_ms: Some(setpoint),
+        // For a second in every four the flows do not respond.
+        table_state: if (t_s as u64).is_multiple_of(4) { 4 } else { 3 },
         backlog_bytes: 30_000,
         backlog_packets: 20,
         packets: Packets { dropped_on_arrival: 31, marked: 4711, overflowed: 2, ..Packets::default() },
@@ -260,6 +262,7 @@ fn a_browser_follows_the_program_applies_a_policy_and_is_refused_without_the_tok
     let before = page.text("moves");
     page.until(&format!("document.getElementById('moves').innerText !== {}", json!(before)));
     assert!(page.text("used-text").contains("the policy asks for 97.0 %"), "{}", page.text("used-text"));
+    page.until("document.querySelectorAll('.tile.bad')[0].innerText.endsWith('the flows do not respond')");
 
     // Search and sort.
     page.fill("search", "port up");

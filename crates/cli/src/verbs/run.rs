@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::{Channel, Poll, PortMode, RunConfig};
 use weir_dataplane::{DirectionPlans, DirectionSetup, Handle, LinkState, Mode, Outcome, Setup};
-use weir_measure::result::{HostJitter, LinkSample, Summary};
+use weir_measure::result::{HostJitter, LinkSample, Summary, Unresponsive};
 use weir_report::table;
 
 /// Forward between two interfaces under a configuration, until stopped.
@@ -278,7 +278,8 @@ fn view(config: &RunConfig, output: &Output) -> View {
     View::row(vec![shown(config)], output)
 }
 
-/// Follows the loop until it ends, or until it is to end; the time of the last sample.
+/// Follows the loop until it ends, or until it is to end; the time of the last sample, and for how long the
+/// flows of each direction did not respond.
 fn watch(
     control: &mut Control,
     mut handle: Handle,
@@ -286,11 +287,11 @@ fn watch(
     stop: &AtomicBool,
     growing: &mut Option<Growing>,
     view: &mut View,
-) -> f64 {
+) -> (f64, [Unresponsive; 2]) {
     let config = control.config().clone();
     let (flag, start) = (interrupted(), Instant::now());
     let length_s = config.run.duration.map(|d| d.as_secs_f64());
-    let mut last_s = 0.0;
+    let (mut last_s, mut unresponsive) = (0.0, [Unresponsive::default(); 2]);
     loop {
         let heard = control.serve(&mut handle, WATCH);
         heard.lines.into_iter().for_each(|line| view.note(line));
@@ -307,7 +308,8 @@ fn watch(
         if let Some(line) = sensing(control).or(upstream(&mut handle)) {
             view.sense(line);
         }
-        last_s = collect(&mut handle, control, t_s, length_s, growing, view).unwrap_or(last_s);
+        let taken = collect(&mut handle, control, (t_s, length_s), growing, &mut unresponsive, view);
+        last_s = taken.unwrap_or(last_s);
         if is_over {
             control.close();
             stop.store(true, Ordering::Relaxed);
@@ -319,7 +321,8 @@ fn watch(
     }
     handle.warnings().into_iter().for_each(|warning| view.warn(warning));
     let t_s = start.elapsed().as_secs_f64();
-    collect(&mut handle, control, t_s, length_s, growing, view).unwrap_or(last_s)
+    let taken = collect(&mut handle, control, (t_s, length_s), growing, &mut unresponsive, view);
+    (taken.unwrap_or(last_s), unresponsive)
 }
 
 /// Why nothing can pass now.
@@ -351,15 +354,19 @@ fn upstream(handle: &mut Handle) -> Option<String> {
 }
 
 /// Takes what was measured since the last call to the results and to the view; the time of the last sample.
+/// How far the run is comes with its length, both in seconds.
 fn collect(
     handle: &mut Handle,
     control: &mut Control,
-    t_s: f64,
-    length_s: Option<f64>,
+    (t_s, length_s): (f64, Option<f64>),
     growing: &mut Option<Growing>,
+    unresponsive: &mut [Unresponsive; 2],
     view: &mut View,
 ) -> Option<f64> {
     let samples: [Vec<LinkSample>; 2] = [0, 1].map(|direction| handle.samples(direction));
+    for (seen, samples) in unresponsive.iter_mut().zip(&samples) {
+        samples.iter().for_each(|sample| seen.add(sample));
+    }
     let events = handle.events();
     if let Some(warning) = growing.as_mut().and_then(|growing| growing.add(&samples, &events)) {
         view.warn(warning);
@@ -388,8 +395,15 @@ fn title(config: &RunConfig) -> String {
     format!("{} <-> {}", config.ports.a, config.ports.b)
 }
 
-fn summary(config: &RunConfig, outcome: Outcome, duration_s: f64, interrupted: bool) -> Summary {
+fn summary(
+    config: &RunConfig,
+    outcome: Outcome,
+    (duration_s, unresponsive): (f64, [Unresponsive; 2]),
+    interrupted: bool,
+) -> Summary {
     let stalled = stalled(&outcome.host);
+    let links = outcome.links.iter().zip(unresponsive);
+    let unresponsive: Vec<String> = links.filter_map(|(link, seen)| seen.told(link)).collect();
     Summary {
         title: title(config),
         arm: "run".into(),
@@ -398,7 +412,7 @@ fn summary(config: &RunConfig, outcome: Outcome, duration_s: f64, interrupted: b
         duration_s,
         links: outcome.links.into(),
         host: Some(outcome.host),
-        warnings: outcome.warnings.into_iter().chain(stalled).collect(),
+        warnings: outcome.warnings.into_iter().chain(stalled).chain(unresponsive).collect(),
         ..Summary::default()
     }
 }

@@ -257,13 +257,17 @@ function show(i) {
   draw();
 }
 
+// State of the queue whose flows do not respond to signals: no set point holds their delay.
+const UNRESPONSIVE = 4;
+
 function tiles(s, d) {
-  const p = d.policy, k = d.packets;
+  const p = d.policy, k = d.packets, unresponsive = d.table_state === UNRESPONSIVE;
+  const range = p ? `${ms(p.target_min_ms)} to ${ms(p.target_max_ms)}` : d.aqm;
   const all = [
     ["utilization", percent(d.utilization), p ? "policy at least " + percent(p.utilization_low) : "no policy", false],
     ["delivered", rate(d.delivered_bps), "of " + (d.rate_bps ? rate(d.rate_bps) : "an unshaped port"), false],
     ["delay, mean", ms(d.delay_mean_ms), "largest " + ms(d.delay_max_ms), false],
-    ["set point", ms(d.setpoint_ms), p ? `${ms(p.target_min_ms)} to ${ms(p.target_max_ms)}` : d.aqm, false],
+    ["set point", ms(d.setpoint_ms), unresponsive ? "the flows do not respond" : range, unresponsive],
     ["waiting", count(d.backlog_packets) + " packets", count(d.backlog_bytes) + " bytes", false],
     ["drops", count(k.dropped_on_arrival + k.dropped_at_head), count(k.marked) + " marks", false],
     ["overflows", count(k.overflowed + k.shed), "for lack of room", k.overflowed + k.shed > 0],

@@ -411,13 +411,13 @@ impl Watched {
         let Link { config, has_others, handle, mut growing, .. } = link;
         let out = out(&config).map(PathBuf::from);
         let confined = privileges::keep(out.as_deref().map_or(&[], privileges::for_results));
-        let duration_s = if confined.is_ok() {
+        let measured = if confined.is_ok() {
             let ends = &mut || end.has_come();
             watch(&mut control, handle, ends, &stop, &mut growing, &mut view)
         } else {
             // The loop turns: its ports are put back before this is told.
             stop.store(true, Ordering::Relaxed);
-            0.0
+            Default::default()
         };
         let outcome = match end.wait().and_then(|outcome| confined.map(|()| outcome).map_err(Failure::from)) {
             Ok(outcome) => outcome,
@@ -436,7 +436,7 @@ impl Watched {
         // The screen, where it is the last that has one, goes before results are told.
         drop(view);
         let is_interrupted = is_cut_short(config.run.duration.is_some());
-        let mut summary = summary(&config, outcome, duration_s, is_interrupted);
+        let mut summary = summary(&config, outcome, measured, is_interrupted);
         let written = growing.map_or(Ok(()), |growing| growing.finish(&mut summary));
         Ok(Measured { summary, written, out })
     }
