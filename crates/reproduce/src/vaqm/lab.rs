@@ -5,7 +5,7 @@ use super::cases::{Case, Transport, all};
 use super::measured::{Run, Values};
 use super::results::{folder, publish};
 use crate::host::{Error, Host, Report, at_a_time, waits};
-use crate::journal::{Attempt, Journal};
+use crate::journal::{Attempt, Journal, STALLED_MAX};
 use crate::runs::{NestedCase, Planned, lasting, times};
 use crate::statistics::{mean, sorted};
 use std::time::Duration;
@@ -79,10 +79,6 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     };
     repeat(arguments, NOTE, host, measure)
 }
-
-/// What may be taken away of a run: two loops, the senders and the phones share two processors, and runs are
-/// made side by side.
-const STALLED_MAX: f64 = 0.1;
 
 /// Has every case measured as often as is wanted, says what came of each, with the line that is given beside
 /// it, and publishes all.
