@@ -426,10 +426,23 @@ fn warned<C, V>(runs: &[Run<C, V>]) -> Vec<String> {
     kinds.into_values().map(told).collect()
 }
 
+/// How often, and how long apart, it is tried to lock a file that is locked.
+const FORKING: u32 = 50;
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(10);
+
 /// The file, locked, and what is in it, if that is asked for.
 fn open(path: &Path, resume: bool, host: &dyn Host) -> Result<(File, Vec<u8>), Error> {
     let file = OpenOptions::new().append(true).open(path).map_err(|e| failed(path, &e))?;
-    match file.try_lock() {
+    // A program that another thread starts has what is locked here, too, from its fork until its exec.
+    let mut locked = file.try_lock();
+    for _ in 0..FORKING {
+        if !matches!(locked, Err(TryLockError::WouldBlock)) {
+            break;
+        }
+        std::thread::sleep(AGAIN);
+        locked = file.try_lock();
+    }
+    match locked {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let what = "another program makes runs for this folder";

@@ -350,6 +350,25 @@ fn two_programs_at_once_are_refused() {
     assert_eq!(folder.make(&plan, true, 9).1, 0, "its runs are still there");
 }
 
+#[cfg(unix)]
+#[test]
+fn what_another_thread_starts_keeps_nobody_out() {
+    let folder = Folder::new("forking");
+    folder.make(&plan("1Gbit/s"), false, 9);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let all = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                std::process::Command::new("true").status().unwrap();
+            }
+        });
+        let all = (0..200).all(|_| Journal::begin(&folder.0, true, &Quiet::default()).is_ok());
+        stop.store(true, Ordering::Relaxed);
+        all
+    });
+    assert!(all);
+}
+
 /// Of two that begin a folder at once both may have locked a file of their own.
 #[cfg(unix)]
 #[test]
