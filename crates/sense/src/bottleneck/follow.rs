@@ -320,7 +320,9 @@ impl Follower {
             Phase::Draining { rate, began, until, before } => {
                 self.drained(now, rate, until.since(began), before)
             }
-            Phase::Following { .. } if self.path.wants_drain(now) && self.may_drain(now) => {
+            // Without round trips a drain would show nothing, and what was found meanwhile by trying would be
+            // forgotten.
+            Phase::Following { .. } if self.path.wants_drain(now) && !self.is_blind(now) => {
                 // Not the largest of the last round trips: the bottleneck may just have become slower.
                 let known = self.latest.into_iter().flatten().max();
                 let rate = known.or(self.bandwidth.get(now)).unwrap_or(self.floor(path));
@@ -331,14 +333,6 @@ impl Follower {
                 FollowLaw::Largest => self.bound(now, path, phase),
             },
         };
-    }
-
-    /// Without round trips a drain would show nothing, and what was found meanwhile by trying would be
-    /// forgotten. Rarely asked, and so kept out of what each packet passes.
-    #[cold]
-    #[inline(never)]
-    fn may_drain(&self, now: Time) -> bool {
-        !self.is_blind(now)
     }
 
     /// Another round of a drain: long enough that what it does comes back. One acknowledgement may be late by

@@ -303,36 +303,34 @@ impl UserPlane {
         let Live { program, lines, .. } = &mut *live;
         for (at, (plan, line)) in program.queues.iter().zip(lines).enumerate() {
             let passed = std::mem::take(&mut line.passed);
-            let place = line.place.map(|at| self.waits.place(at));
-            let (done, sojourn_p95, backlog, setpoint, state) = match place {
-                Some(place) => {
-                    place.note_passed(passed);
-                    let QueueSlot { queue, sojourns, .. } = place;
-                    let backlog = (queue.backlog().get(), queue.packets());
-                    let done = line.past.plus(queue.counters());
-                    let state = queue.guide().as_ref().map(|helm| helm.table_state(now));
-                    (done, sojourns.take_p95(), backlog, queue.setpoint(), state)
-                }
-                None => {
-                    let mut sojourns = Sojourns::default();
-                    sojourns.note_none(passed);
-                    (line.past, sojourns.take_p95(), (0, 0), None, None)
-                }
-            };
-            flows.push(FlowUsage {
+            let mut usage = FlowUsage {
                 qfi: plan.qfi,
                 bearer: program.bearer_of(at),
                 is_uplink: plan.is_up,
                 is_local: plan.is_local,
                 aqm: self.waits.name(plan.profile).to_string(),
+                ..FlowUsage::default()
+            };
+            let mut done = line.past;
+            if let Some(place) = line.place.map(|at| self.waits.place(at)) {
+                place.note_passed(passed);
+                let QueueSlot { queue, sojourns, .. } = place;
+                done = done.plus(queue.counters());
+                usage.backlog = (queue.backlog().get(), queue.packets());
+                usage.setpoint = queue.setpoint();
+                usage.state = queue.guide().as_ref().map(|helm| helm.table_state(now));
+                usage.sojourn_p95 = sojourns.take_p95();
+            } else {
+                let mut sojourns = Sojourns::default();
+                sojourns.note_none(passed);
+                usage.sojourn_p95 = sojourns.take_p95();
+            }
+            flows.push(FlowUsage {
                 packets: done.packets,
                 bytes: done.bytes,
                 dropped: done.dropped,
                 marked: done.marked,
-                sojourn_p95,
-                backlog,
-                setpoint,
-                state,
+                ..usage
             });
         }
         self.sessions[number as usize] = Some(live);
