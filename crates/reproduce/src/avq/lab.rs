@@ -46,28 +46,22 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let title = |planned: &Planned<Case>| {
         format!("experiment {}, {}", u32::from(planned.case.experiment), planned.case.series)
     };
-    let done = journal.live(
-        &planned,
-        arguments.jobs,
-        host,
-        title,
-        |_| STALLED_MAX,
-        |planned, turns| {
-            let is_meant =
-                |live: &&Live| (&live.planned.case, live.planned.seed) == (&planned.case, planned.seed);
-            let live = plan.iter().find(is_meant).expect("it is planned");
-            // Hundreds of iperf3 need both processors, also where one run is made at a time.
-            let run = measured(live, &host.lab().run(&planned.scenario, Some(turns))?);
-            let told = run.values.spans.last().map_or(String::new(), |last| {
-                format!(
-                    "{:.1} % of the link and {:.1} packets waiting at the end",
-                    last.utilization * 100.0,
-                    last.queue
-                )
-            });
-            Ok(Attempt::new(run, told))
-        },
-    )?;
+    let most = |_: &Planned<Case>| STALLED_MAX;
+    let done = journal.live(&planned, arguments.jobs, host, title, most, |planned, turns| {
+        let is_meant =
+            |live: &&Live| (&live.planned.case, live.planned.seed) == (&planned.case, planned.seed);
+        let live = plan.iter().find(is_meant).expect("it is planned");
+        // Hundreds of iperf3 need both processors, also where one run is made at a time.
+        let run = measured(live, &host.lab().run(&planned.scenario, Some(turns))?);
+        let told = run.values.spans.last().map_or(String::new(), |last| {
+            format!(
+                "{:.1} % of the link and {:.1} packets waiting at the end",
+                last.utilization * 100.0,
+                last.queue
+            )
+        });
+        Ok(Attempt::new(run, told))
+    })?;
     publish(done, |_| Ok(None), arguments, &folder, host)
 }
 

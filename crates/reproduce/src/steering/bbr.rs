@@ -1,17 +1,19 @@
 //! What flows of BBR do to steered and other queues: no figure of the paper, and no claims.
 
 #[cfg(feature = "live")]
-use super::cases::{Values, seeds};
+use super::cases::seeds;
+#[cfg(feature = "live")]
+use super::lab::attempt;
 use super::{Arguments, Arm, folder};
 use crate::claim::percent;
 use crate::experiment::{Point, Points, delay_mean_ms, delay_p95_ms, expand, samples, utilization};
 use crate::host::{Error, Host, Report};
 use crate::journal::Origins;
 #[cfg(feature = "live")]
-use crate::journal::{Attempt, Journal, STALLED_MAX};
+use crate::journal::{Journal, STALLED_MAX};
 use crate::publish::Outcome;
 #[cfg(feature = "live")]
-use crate::runs::{Planned, Run};
+use crate::runs::Planned;
 use crate::statistics::mean;
 #[cfg(feature = "live")]
 use serde::Serialize;
@@ -94,23 +96,12 @@ fn played(arguments: &Arguments, folder: &Path, host: &dyn Host) -> Result<(Poin
         format!("{queue}, {flows} flows")
     };
     let journal = Journal::begin(folder, arguments.resume, host)?;
-    let done = journal.live(
-        &plan,
-        1,
-        host,
-        title,
-        |_| STALLED_MAX,
-        |planned, _| {
-            let mut recording = host.lab().run(&planned.scenario, None)?;
-            recording.flow_samples.clear();
-            let summary = &recording.summary;
-            let link = summary.links.first().cloned().unwrap_or_default();
-            let told = format!("{}, 95 % delay {:.2} ms", percent(link.utilization), link.delay_ms.p95);
-            let (host, warnings) = (summary.host, Some(summary.warnings.clone()));
-            let values = Values { link, host, recording: Some(recording) };
-            Ok(Attempt::new(Run { warnings, ..Run::of(planned, values) }, told))
-        },
-    )?;
+    let most = |_: &Planned<Case>| STALLED_MAX;
+    let done = journal.live(&plan, 1, host, title, most, |planned, _| {
+        let mut recording = host.lab().run(&planned.scenario, None)?;
+        recording.flow_samples.clear();
+        Ok(attempt(planned, recording))
+    })?;
     for run in done.runs {
         found[run.case.point].runs.extend(run.values.recording);
     }

@@ -8,7 +8,7 @@ use crate::claim::percent;
 use crate::host::{Error, Host, Report, disturbance};
 use crate::journal::{Attempt, Done, STALLED_MAX};
 use crate::publish::{Outcome, titled, with_note};
-use crate::runs::Planned;
+use crate::runs::{self, Planned};
 use crate::said::{Experiments, tell};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -77,12 +77,9 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         if !arguments.quick {
             slim(&mut recording, planned.case.figure);
         }
-        let run = run_of(planned, recording);
-        let link = &run.values.link;
-        let told = format!("{}, 95 % delay {:.2} ms", percent(link.utilization), link.delay_ms.p95);
         // A campaign of hours leaves what it has, also where it is ended.
         let (scenario, own) = (planned.scenario.clone(), folder.join(name_of(&planned.case, planned.seed)));
-        Ok(Attempt::new(run, told).with(move || host.lab().write(&whole, &scenario, &own)))
+        Ok(attempt(planned, recording).with(move || host.lab().write(&whole, &scenario, &own)))
     })?;
     let (mut outcome, plots) = judge(&Measured::new(&runs), arguments, host)?;
     outcome.origins = origins;
@@ -167,16 +164,14 @@ fn short_points(part: Part, arguments: &Arguments) -> Result<Vec<Scenario>, Erro
     Ok(points)
 }
 
-fn run_of(planned: &Planned<Case>, recording: Recording) -> Run {
+/// A run as it was recorded, and what is said of it.
+pub fn attempt<'a, C: Clone>(planned: &Planned<C>, recording: Recording) -> Attempt<'a, C, Values> {
     let summary = &recording.summary;
     let link = summary.links.first().cloned().unwrap_or_default();
-    Run {
-        case: planned.case.clone(),
-        seed: planned.seed,
-        trace_hash: None,
-        warnings: Some(summary.warnings.clone()),
-        values: Values { link, host: Some(summary.host.unwrap_or_default()), recording: Some(recording) },
-    }
+    let told = format!("{}, 95 % delay {:.2} ms", percent(link.utilization), link.delay_ms.p95);
+    let (host, warnings) = (Some(summary.host.unwrap_or_default()), Some(summary.warnings.clone()));
+    let values = Values { link, host, recording: Some(recording) };
+    Attempt::new(runs::Run { warnings, ..runs::Run::of(planned, values) }, told)
 }
 
 type Judged = (Outcome, Vec<crate::figure::Figure>);

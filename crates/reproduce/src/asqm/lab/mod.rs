@@ -252,21 +252,16 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     plan.iter().try_for_each(|planned| overrides.config(&planned.case).map(drop))?;
     let journal = Journal::begin(&folder, arguments.resume, host)?;
     let title = |planned: &Planned<NestedCase<Case>>| title(&planned.case);
-    let Done { runs: points, origins } = journal.live(
-        &plan,
-        arguments.jobs,
-        host,
-        title,
-        |_| STALLED_MAX,
-        |planned, turns| {
+    let most = |_: &Planned<NestedCase<Case>>| STALLED_MAX;
+    let Done { runs: points, origins } =
+        journal.live(&plan, arguments.jobs, host, title, most, |planned, turns| {
             let config = overrides.config(&planned.case)?;
             let modems = run(&config, host, turns)?;
             let warnings = modems.iter().flat_map(|modem| modem.warnings.clone()).collect();
             let values = Point::of(&planned.case, modems);
             let told = values.row()[1..].join("  ");
             Ok(Attempt::new(LabRun { warnings: Some(warnings), ..LabRun::of(planned, values) }, told))
-        },
-    )?;
+        })?;
     let rows: Vec<Vec<String>> = points.iter().map(|run| run.values.row()).collect();
     let runs: Vec<Run> = points.iter().map(simulated_run).collect();
     let measured = Measured::new(&runs);
