@@ -184,6 +184,33 @@ fn the_clients_of_make_interop_run_in_the_python_that_was_found() {
     assert!(ran.status.success() && !said.contains("scapy is missing"), "{ran:?}");
 }
 
+/// Runs a program by `tools/test-program`; whether it could, and what was printed.
+fn run_by(programs: &Programs, name: &str, kind: &str, begun: &Path) -> (bool, String) {
+    let mut command = Command::new(tool("test-program"));
+    command.arg(programs.path(name)).env("TEST_PROGRAMS", kind).env("TEST_PROGRAMS_BEGUN", begun);
+    let output = command.output().unwrap();
+    (output.status.success(), text(&[output.stdout, output.stderr].concat()))
+}
+
+#[test]
+fn of_several_runners_one_begins_a_program_and_none_passes_it_over_for_another_reason() {
+    let (programs, begun) = (Programs::new(), tempfile::tempdir().unwrap());
+    for name in ["live-1", "all-1"] {
+        programs.add(name, "echo $RUST_TEST_THREADS tests at once");
+    }
+    let run = |name: &str, kind: &str| run_by(&programs, name, kind, begun.path());
+    let passed_over = (true, String::new());
+    assert_eq!(run("live-1", "other"), passed_over);
+    assert_eq!(run("live-1", "live"), (true, "200 tests at once".into()));
+    let (ok, said) = run("all-1", "other");
+    assert!(ok && said.ends_with("tests at once"), "{said}");
+    assert_eq!(run("all-1", "other"), passed_over, "it has been begun");
+    let (ok, said) = run("all-1", "others");
+    assert!(!ok && said.contains("live or other is wanted"), "{said}");
+    let (ok, said) = run_by(&programs, "all-1", "other", &begun.path().join("gone"));
+    assert!(!ok && said.contains("Remedy"), "{said}");
+}
+
 #[test]
 fn a_test_that_was_skipped_is_not_counted_as_passed_and_one_that_failed_is_told_with_the_reason() {
     let said = "     Running tests/run.rs (target/debug/deps/run-1)\n\
@@ -201,8 +228,8 @@ fn a_test_that_was_skipped_is_not_counted_as_passed_and_one_that_failed_is_told_
          thread '<unnamed>' (8) panicked at tests/run.rs:11:9:\n\
          gone\n\
          note: run with\n\
-         failures:\n    inside\n\n\
-         test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n\
+         failures:\n    inside\n    src/lib.rs - Queue (line 7)\n\n\
+         test result: FAILED. 0 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n\
          SKIPPED: rates: not root\n\
          test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n";
     let mut command = Command::new(tool("test"));
@@ -210,6 +237,7 @@ fn a_test_that_was_skipped_is_not_counted_as_passed_and_one_that_failed_is_told_
     child.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let failed = "FAILED: both: panicked at tests/run.rs:9:5: | left: 1 | right: 2\n\
-                  FAILED: inside: a thread without a name panicked at tests/run.rs:11:9: | gone";
-    assert_eq!(text(&output.stdout), format!("{failed}\n1 passed, 2 failed, 5 skipped"));
+                  FAILED: inside: a thread without a name panicked at tests/run.rs:11:9: | gone\n\
+                  FAILED: src/lib.rs - Queue (line 7): a thread without a name panicked at tests/run.rs:11:9: | gone";
+    assert_eq!(text(&output.stdout), format!("{failed}\n1 passed, 3 failed, 5 skipped"));
 }
