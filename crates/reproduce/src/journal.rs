@@ -98,13 +98,22 @@ pub struct Journal {
 
 /// The end of the file.
 struct Writer {
-    /// Locked until it is closed.
+    /// Locked until this is dropped.
     file: File,
     /// What the folder has of before goes when the first run has been made: whoever ends the program until
     /// then, or cannot make any, has lost nothing.
     is_before: bool,
     /// Bytes of the runs of before that stay then.
     kept: u64,
+}
+
+impl Drop for Writer {
+    /// A process that another thread is starting has the file, too, and so its lock, until it becomes another
+    /// program: closing alone would not end it.
+    fn drop(&mut self) {
+        // Of a file that could not be locked this does nothing.
+        let _ = self.file.unlock();
+    }
 }
 
 /// Runs, and when and with what they were made.
@@ -144,7 +153,7 @@ impl Journal {
         if !is_there || !resume && !FileSet::foreign(folder, &[RUNS]).is_empty() {
             FileSet::append(folder, RUNS, [])?;
         }
-        let (file, bytes) = open(&path, resume, host)?;
+        let (mut writer, bytes) = open(&path, resume, host)?;
         let (entries, whole) = entries(&bytes).map_err(|e| damaged(&path, &e))?;
         let entries = by_today(entries);
         if resume && !is_there {
@@ -158,8 +167,9 @@ impl Journal {
                 bytes.len() - whole
             ));
         }
-        let writer = Mutex::new(Writer { file, is_before: true, kept: whole as u64 });
-        Ok(Journal { folder: folder.into(), writer, made: host.made(), bytes, entries, path })
+        writer.kept = whole as u64;
+        let (folder, writer) = (folder.into(), Mutex::new(writer));
+        Ok(Journal { folder, writer, made: host.made(), bytes, entries, path })
     }
 
     /// Whether the file has the run that is planned.
@@ -426,23 +436,10 @@ fn warned<C, V>(runs: &[Run<C, V>]) -> Vec<String> {
     kinds.into_values().map(told).collect()
 }
 
-/// How often, and how long apart, it is tried to lock a file that is locked.
-const FORKING: u32 = 50;
-const AGAIN: std::time::Duration = std::time::Duration::from_millis(10);
-
 /// The file, locked, and what is in it, if that is asked for.
-fn open(path: &Path, resume: bool, host: &dyn Host) -> Result<(File, Vec<u8>), Error> {
+fn open(path: &Path, resume: bool, host: &dyn Host) -> Result<(Writer, Vec<u8>), Error> {
     let file = OpenOptions::new().append(true).open(path).map_err(|e| failed(path, &e))?;
-    // A program that another thread starts has what is locked here, too, from its fork until its exec.
-    let mut locked = file.try_lock();
-    for _ in 0..FORKING {
-        if !matches!(locked, Err(TryLockError::WouldBlock)) {
-            break;
-        }
-        std::thread::sleep(AGAIN);
-        locked = file.try_lock();
-    }
-    match locked {
+    match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let what = "another program makes runs for this folder";
@@ -454,8 +451,9 @@ fn open(path: &Path, resume: bool, host: &dyn Host) -> Result<(File, Vec<u8>), E
             host.say(&format!("{}: {what}: {e}", path.display()));
         }
     }
+    let writer = Writer { file, is_before: true, kept: 0 };
     let bytes = if resume { read_regular(path).map_err(|e| damaged(path, &e))? } else { Vec::new() };
-    Ok((file, bytes))
+    Ok((writer, bytes))
 }
 
 /// Whether a path names the file that was opened.
