@@ -275,8 +275,13 @@ fn written(file: &Path) -> Result<Option<Written>, Error> {
 
 /// A result; nothing where the file is that of a single run.
 fn read(root: &Path, file: &Path, tree: &Path, harmless: &[Harmless]) -> Result<Option<Outcome>, Error> {
-    let Some(Written { value, made, runs, mut claims, elsewhere }) = written(file)? else { return Ok(None) };
-    Paper::of(&value).iter().for_each(|paper| paper.retell(&mut claims));
+    let Some(Written { value, made, runs, mut claims, mut elsewhere }) = written(file)? else {
+        return Ok(None);
+    };
+    if let Some(paper) = Paper::of(&value) {
+        paper.retell(&mut claims);
+        paper.retell(&mut elsewhere);
+    }
     let folder = file.parent().and_then(|f| f.strip_prefix(root).ok()).unwrap_or(Path::new(""));
     let title = value["title"].as_str().unwrap_or("Results").to_string();
     let folder = folder.display().to_string();
@@ -398,12 +403,16 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
     for (number, outcome) in current.into_iter().chain(older).enumerate() {
         let paper = outcome.value["paper"].as_str().unwrap_or_default().to_string();
         let (form, asked) = (form(&outcome.value), asked(&outcome.value));
+        let place = |claim: &Claim, place: String| match claim.own {
+            true => format!("{place}, criteria of our own"),
+            false => place,
+        };
         let claims = outcome.claims.iter().map(|claim| match claim.id.as_str() {
             WITNESS => (claim, format!(", beside {WITNESS}")),
-            _ if claim.own => (claim, ", criteria of our own".to_string()),
-            _ => (claim, String::new()),
+            _ => (claim, place(claim, String::new())),
         });
-        let elsewhere = outcome.elsewhere.iter().map(|claim| (claim, format!(", in {WITNESS}")));
+        let elsewhere =
+            outcome.elsewhere.iter().map(|claim| (claim, place(claim, format!(", in {WITNESS}"))));
         let mut is_new = |(claim, place): &(&Claim, String)| {
             let key = [format!("{asked}{place}"), claim.id.clone(), claim.text.clone()];
             *counted.entry(key).or_insert(number) == number
@@ -984,6 +993,7 @@ mod tests {
         let outcome = |arm: &str, figure: Option<&str>, ids: &[&str]| {
             let value = json!({ "paper": "asqm", "arm": arm, "figure": figure, "totals": {} });
             let claim = |id: &&str| Claim { id: id.to_string(), ..Claim::default() };
+            let own = Claim { own: true, held: true, ..claim(&"B2") };
             Outcome {
                 folder: String::new(),
                 title: "ASQM".into(),
@@ -992,7 +1002,7 @@ mod tests {
                 runs: Runs::of(&value).unwrap(),
                 value,
                 claims: ids.iter().map(claim).collect(),
-                elsewhere: ids.iter().take(1).map(claim).collect(),
+                elsewhere: ids.iter().take(1).map(claim).chain([own]).collect(),
                 code: Code::Unchanged,
                 again: None,
             }
@@ -1010,6 +1020,7 @@ mod tests {
         assert!(page.contains("| asqm | sim | full | 0 | 2 |"), "{page}");
         assert!(page.contains("| asqm | sim | full, beside ns-2 | 0 | 1 |"), "{page}");
         assert!(page.contains("| asqm | sim | full, in ns-2 | 0 | 1 |"), "{page}");
+        assert!(page.contains("| asqm | sim | full, in ns-2, criteria of our own | 1 | 0 |"), "{page}");
         let mut page = String::new();
         gaps(&all, &mut page);
         assert!(!page.contains("asqm") && page.contains("avq, lab: none"), "{page}");
