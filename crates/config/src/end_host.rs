@@ -38,8 +38,9 @@ section! {
         /// Parameters of congestion controls.
         control: Parameters = OfControls => [Simulator];
         /// Whether segments are spread over the round-trip time: "default" as the congestion control wants
-        /// it, "on" or "off".
-        pacing: Pacing = or(Pacing::Default, Range::Any) => [Simulator];
+        /// it, "on" or "off". A lab asks Linux for it (SO_MAX_PACING_RATE, far above the link's rate), which
+        /// has no "off".
+        pacing: Pacing = or(Pacing::Default, Range::Any) => [Simulator, Row];
         /// Most data that leaves the sender back to back. Linux gathers what its pacing rate would send in a
         /// millisecond, up to 64kB, whether or not the network card cuts it up. All flows of a lab share one
         /// value.

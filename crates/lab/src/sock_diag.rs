@@ -43,6 +43,8 @@ pub struct TcpInfo {
     pub bytes_sent: u64,
     /// Delivery rate as the kernel estimates it, in bit/s.
     pub delivery_bps: u64,
+    /// Largest rate at which its socket was asked to pace, in bit/s; 0 where it was not.
+    pub pacing_max_bps: u64,
     /// Time with data to send or on the way, in microseconds.
     pub busy_us: u64,
     /// Part of the busy time in which the receiver's window was the limit, in microseconds.
@@ -65,6 +67,7 @@ impl TcpInfo {
             ssthresh: if ssthresh >= INFINITE_SSTHRESH { 0 } else { ssthresh },
             cwnd: u32_at(80),
             retransmits: u32_at(100),
+            pacing_max_bps: u64_at(112).checked_add(1).map_or(0, |next| (next - 1).saturating_mul(8)),
             bytes_acked: u64_at(120),
             bytes_received: u64_at(128),
             delivery_bps: u64_at(160).saturating_mul(8),

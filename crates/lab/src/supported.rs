@@ -4,7 +4,7 @@
 use crate::access::Access;
 use crate::chain::Chain;
 use crate::error::{Error, Result};
-use weir_config::{Arm, FlowGroup, Rtt, Scenario};
+use weir_config::{Arm, FlowGroup, Pacing, Rtt, Scenario};
 
 /// Refuses a scenario that needs the simulator, and names all keys for which it does.
 pub fn check(scenario: &Scenario) -> Result<()> {
@@ -20,6 +20,7 @@ pub fn check(scenario: &Scenario) -> Result<()> {
         keys.extend(paths.iter().filter(|(_, other)| *other).map(|(key, _)| format!("flows.{i}.{key}")));
     }
     keys.extend(lacking_ecn(&scenario.flows));
+    keys.extend(never_pacing(&scenario.flows));
     keys.extend(scenario.unplayed(Arm::Row));
     keys.extend(other_bursts(&scenario.flows));
     refuse(&keys)?;
@@ -32,7 +33,8 @@ pub fn check_flows(groups: &[FlowGroup]) -> Result<()> {
         flows.unplayed(Arm::Row).into_iter().map(move |key| format!("flows.{i}.{key}"))
     };
     let unplayed = groups.iter().enumerate().flat_map(keys);
-    let keys: Vec<String> = lacking_ecn(groups).chain(unplayed).chain(other_bursts(groups)).collect();
+    let lacking = lacking_ecn(groups).chain(never_pacing(groups));
+    let keys: Vec<String> = lacking.chain(unplayed).chain(other_bursts(groups)).collect();
     refuse(&keys)
 }
 
@@ -41,6 +43,12 @@ pub fn check_flows(groups: &[FlowGroup]) -> Result<()> {
 fn lacking_ecn(groups: &[FlowGroup]) -> impl Iterator<Item = String> {
     let lacking = groups.iter().enumerate().filter(|(_, flows)| flows.lacks_ecn());
     lacking.map(|(i, _)| format!("flows.{i}.ecn"))
+}
+
+/// Groups that are not to pace: a socket can ask Linux for pacing, and not for none.
+fn never_pacing(groups: &[FlowGroup]) -> impl Iterator<Item = String> {
+    let never = groups.iter().enumerate().filter(|(_, flows)| flows.host.pacing == Pacing::Off);
+    never.map(|(i, _)| format!("flows.{i}.pacing"))
 }
 
 /// Groups whose bursts are not those of the first: they share an interface.
@@ -76,15 +84,15 @@ mod tests {
         let text = scenario(
             ", jitter = \"1ms\", loss = \"1%\", steps = [{ at = \"1s\", rate = \"5Mbit/s\" }]",
             "rtt = [\"20ms\", \"20ms\"], mtu = 1400, app_rate = \"1Mbit/s\", protocol = \"quic\", \
-            start_spread = \"1s\", hystart = false, pacing = \"on\", burst = \"64kB\", ack_every = 1, \
+            start_spread = \"1s\", hystart = false, pacing = \"off\", burst = \"64kB\", ack_every = 1, \
             window = \"1MB\", recovery = \"newreno\"",
             "record = {}",
         );
         let told = check(&text).unwrap_err().to_string();
         assert_eq!(
             told,
-            "only the simulator knows `flows.0.rtt`, `flows.0.mtu`, `flows.0.protocol`, `flows.0.start_spread`, `flows.0.app_rate`, `flows.0.hystart`, \
-            `flows.0.pacing`, `flows.0.ack_every`, `flows.0.window`, `flows.0.recovery`, `record`: \
+            "only the simulator knows `flows.0.rtt`, `flows.0.mtu`, `flows.0.pacing`, `flows.0.protocol`, `flows.0.start_spread`, \
+            `flows.0.app_rate`, `flows.0.hystart`, `flows.0.ack_every`, `flows.0.window`, `flows.0.recovery`, `record`: \
             use `weir sim`, or remove these keys for the lab"
         );
         let told = |flows: &str| check_flows(&scenario("", flows, "").flows).unwrap_err().to_string();
@@ -93,6 +101,9 @@ mod tests {
                 .starts_with("only the simulator knows `flows.0.ecn`: use")
         );
         check_flows(&scenario("", "congestion = \"dctcp\"", "").flows).unwrap();
+        for flows in ["pacing = \"on\"", "pacing = \"default\"", "pacing = \"on\", transfer = \"1MB\""] {
+            check(&scenario("", flows, "")).unwrap_or_else(|e| panic!("{flows}: {e}"));
+        }
         assert!(told("web = {}").starts_with("only the simulator knows `flows.0.web`: use"));
         let again = told("transfer = \"1MB\", pause = \"0s\", class = \"ef\"");
         assert!(again.starts_with("only the simulator knows `flows.0.pause`, `flows.0.class`: "), "{again}");

@@ -4,7 +4,7 @@ use super::iperf::{Output, Stream};
 use super::receivers;
 use super::{
     Datagrams, FIRST_CLIENT_PORT, FIRST_SERVER_PORT, Findings, FlowReport, Interval, Numbered,
-    STREAMS_PER_PROCESS, TrafficOptions, handshakes,
+    PACED_BYTES_PER_S, STREAMS_PER_PROCESS, TrafficOptions, handshakes,
 };
 use crate::command;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir_config::Traffic;
+use weir_config::{Pacing, Traffic};
 use weir_dataplane::{RunClock, clock};
 use weir_units::Time;
 
@@ -260,6 +260,9 @@ impl Batch {
                 }
             }
             _ => args.push(format!("--congestion={}", flows.congestion)),
+        }
+        if flows.host.pacing == Pacing::On {
+            args.push(format!("--fq-rate={}", u64::from(PACED_BYTES_PER_S) * 8));
         }
         args
     }

@@ -1,7 +1,7 @@
 //! Transfers of a given size over this program's own TCP sockets. Hundreds of them may be open: one thread
 //! sends those of a group, and one receives them.
 
-use super::{Findings, FlowReport, Interval, Numbered, TrafficOptions, Transfer};
+use super::{Findings, FlowReport, Interval, Numbered, PACED_BYTES_PER_S, TrafficOptions, Transfer};
 use crate::error::{Error, Result};
 use crate::netns::{Testbed, enter_netns, in_netns};
 use crate::process::{SpawnOptions, block_on, set_affinity, set_nice};
@@ -27,6 +27,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
+use weir_config::Pacing;
 use weir_units::Time;
 
 /// Most transfers of a group that are under way at once; further ones are left out, with a warning.
@@ -441,10 +442,30 @@ async fn first(one: impl Future, other: impl Future) {
     .await;
 }
 
+/// Makes a connection of any congestion control pace.
+fn pace(socket: &Socket) -> io::Result<()> {
+    let rate = PACED_BYTES_PER_S;
+    // SAFETY: an open socket, and an integer with its size.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const rate).cast(),
+            size_of_val(&rate) as libc::socklen_t,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// A connection that has been asked for, and its port.
 fn begin_to_connect(context: &Context) -> io::Result<(TcpStream, u16)> {
     let socket = Socket::new(domain(context.target.ip()), Type::STREAM, None)?;
-    socket.set_tcp_congestion(context.job.group.flows.congestion.as_bytes())?;
+    let flows = &context.job.group.flows;
+    socket.set_tcp_congestion(flows.congestion.as_bytes())?;
+    if flows.host.pacing == Pacing::On {
+        pace(&socket)?;
+    }
     socket.set_nonblocking(true)?;
     match socket.connect(&context.target.into()) {
         Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}

@@ -112,6 +112,40 @@ fn bulk_flows_share_a_link_and_leave_nothing_behind() {
     judged(bulk_flows);
 }
 
+/// Bulk flows and transfers; the sampler may not see a transfer, so that both are looked for while they run.
+#[test]
+fn flows_that_are_to_pace_ask_the_kernel_for_it() {
+    if !can_run_live(&["ip", "tc", "iperf3"]) {
+        return;
+    }
+    let _turn = turn();
+    let testbed = Testbed::new(TestbedConfig::default()).unwrap();
+    shaped_bridge(&testbed, "20mbit");
+    let groups = groups(
+        "[[flows]]\ncongestion = \"cubic\"\npacing = \"on\"\n[[flows]]\ncongestion = \"reno\"\n\
+         [[flows]]\ncongestion = \"cubic\"\ntransfer = \"100MB\"\npacing = \"on\"\n",
+    );
+    let sender = testbed.sender().to_string();
+    let seen = std::thread::scope(|scope| {
+        let running = scope.spawn(|| run(&testbed, &groups, 3.0));
+        let mut seen: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
+        while !running.is_finished() {
+            for socket in snapshot(&sender).unwrap_or_default() {
+                // Control connections of iperf3 send less than a full window.
+                let Some(tcp) = socket.tcp.filter(|tcp| tcp.bytes_sent > 100_000) else { continue };
+                let is_second = socket.local_port == 10_001;
+                seen[usize::from(is_second)].push(tcp.pacing_max_bps);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        running.join().unwrap();
+        seen
+    });
+    let [paced, other] = seen;
+    assert!(!paced.is_empty() && paced.iter().all(|bps| *bps == 30_000_000_000), "{paced:?}");
+    assert!(!other.is_empty() && other.iter().all(|bps| *bps == 0), "{other:?}");
+}
+
 fn bulk_flows(attempt: &mut Attempt) {
     let testbed = Testbed::new(TestbedConfig::default()).unwrap();
     shaped_bridge(&testbed, "100mbit");
