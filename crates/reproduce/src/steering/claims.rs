@@ -4,8 +4,8 @@
 
 use super::cases::{Measured, Part};
 use super::over_time::{LOW_MS, Transition, VirtualQueue, peaks, transition, virtual_queue};
-use super::text::{BLOATED, HALF, HULL, ONE_BDP, QUARTER};
-use crate::claim::{above, at_least, below, claim, percent, within};
+use super::text::{BLOATED, EIGHTY, HALF, HULL, ONE_BDP, QUARTER};
+use crate::claim::{above, at_least, at_most, below, claim, percent, within};
 use crate::statistics::{least, mean, most};
 use std::ops::RangeInclusive;
 use weir_config::AqmConfig;
@@ -210,6 +210,9 @@ fn with_short_flows(m: &Measured, margins: Margins) -> Vec<Claim> {
     let large = m.utilization(TAIL_DROP_LARGE, few) - margins.utilization;
     let text = "with 2 flows GSP-AS has even more throughput than tail drop with 30 ms";
     claims.push(above("A9", text, large, steered(few), percent));
+    let others = most(STATIC.map(|series| m.p95(series, few)));
+    let text = "and pays for it with more delay than any static set point (95 %)";
+    claims.push(above("A9", text, others, m.p95(STEERED, few), ms));
     let text = "with 36 flows GSP-AS has less delay than with 2";
     claims.push(below("A9", text, m.p95(STEERED, few), m.p95(STEERED, many), ms));
     let text = "and that does not hurt its throughput";
@@ -346,6 +349,9 @@ fn headroom(m: &Measured, margins: Margins) -> Vec<Claim> {
 /// The claim about the threshold of the virtual queue, which is the default.
 pub const AROUND: &str = "and around its threshold";
 
+/// "Briefly": a round-trip time, after which a signal shows.
+const BRIEFLY_MS: f64 = 50.0;
+
 /// Figure 8b.
 fn virtual_queue_in_detail(m: &Measured) -> Vec<Claim> {
     let seen: Vec<VirtualQueue> = m.recordings().map(virtual_queue).collect();
@@ -363,6 +369,7 @@ fn virtual_queue_in_detail(m: &Measured) -> Vec<Claim> {
     let kb = |value: f64| format!("{value:.*} kB", if value < 1.0 { 2 } else { 0 });
     let scale = below("A16", text, scale_kb, mean_of(|v| v.p99_kb), kb);
     let (empty, above, long) = (mean_of(|v| v.empty), mean_of(|v| v.above), mean_of(|v| v.long));
+    let longest = most(seen.iter().map(|v| v.longest_ms));
     let close = "the rate that leaves is close to that of the virtual queue";
     vec![
         Claim { expected: format!("99 % of the time {}", scale.expected), ..scale },
@@ -382,6 +389,7 @@ fn virtual_queue_in_detail(m: &Measured) -> Vec<Claim> {
             percent(above),
             above > 0.0,
         ),
+        at_most("A17", "and never for long", BRIEFLY_MS, longest, ms),
         claim("A17", "and not on average", "at most the same", rates, ratio <= 1.0),
     ]
 }
@@ -409,16 +417,23 @@ fn background(m: &Measured) -> Vec<Claim> {
     let used = spare.mean(|v| v.link.utilization);
     let text = "a policy can keep half of a link free (utilization_target 50 %, 9 flows)";
     claims.push(within("A18", text, 0.49..=0.5, used, percent));
+    let lower = m.only(|case| case.series == EIGHTY);
+    for n in lower.flows() {
+        let text = format!("a policy of 79 to 80 % is held with {n} flows");
+        claims.push(within("A14", text, 0.79..=0.80, lower.utilization(EIGHTY, n), percent));
+    }
     let hull = m.only(|case| case.series == HULL);
     let (used, delay) = (hull.mean(|v| v.link.utilization), hull.mean(|v| v.link.delay_ms.p95));
     let text = "HULL's phantom queue at 95 % of the link leaves the rest free, with DCTCP";
     claims.push(within("A19", text, 0.90..=0.95, used, percent));
     claims.push(below("A19", "and so the real queue stays short (95 %)", 1.0, delay, ms));
-    let whole = m.only(|case| case.series == ONE_BDP);
-    let flows = whole.flows();
-    let used = |n: u32| whole.utilization(ONE_BDP, n);
-    let text = "a tail-drop buffer of one bandwidth-delay product keeps the link busy";
-    claims.push(each("A20", text, "at least 99 %", &flows, used, percent, |_, used| used >= 0.99));
+    for (series, what) in ONE_BDP {
+        let whole = m.only(|case| case.series == series);
+        let flows = whole.flows();
+        let used = |n: u32| whole.utilization(series, n);
+        let text = format!("a tail-drop buffer of one bandwidth-delay product keeps the link busy ({what})");
+        claims.push(each("A20", text, "at least 99 %", &flows, used, percent, |_, used| used >= 0.99));
+    }
     let many = m.utilization(QUARTER, 36);
     let text = "36 desynchronized flows need less: GSP at a quarter of it";
     claims.push(at_least("A20", text, 0.99, many, percent));

@@ -113,6 +113,7 @@ fn every_claim_of_figure_6_can_fail() {
     spoil(("TD 2.5ms", 2, 0.8, 0.1), "A9 with 2 flows the small");
     spoil(("TD 2.5ms", 2, 0.3, 6.0), "A9 because");
     spoil(("TD 30ms", 2, 0.98, 29.0), "A9 with 2 flows GSP-AS");
+    spoil(("CODEL 2.5ms", 2, 0.7, 28.5), "A9 and pays");
     spoil(("GSP-AS", 36, 0.995, 28.0), "A9 with 36 flows");
     spoil(("GSP-AS", 36, 0.98, 5.0), "A9 and that");
 }
@@ -148,7 +149,7 @@ fn every_claim_has_the_papers_words_and_the_origin_of_its_bound() {
     let mut claims = judge(&points(Part::Five, &FIVE), Part::Five);
     claims.extend(judge(&points(Part::Six, &SIX), Part::Six));
     claims.extend(judge(&points(Part::EightA, &EIGHT), Part::EightA));
-    claims.extend(judge(&[], Part::Text));
+    claims.extend(judge(&points(Part::Text, &[(EIGHTY, 2, 0.795, 1.0)]), Part::Text));
     let run = |part| over_time(part, recording(380, as_in_the_paper, |_| true));
     for part in [Part::SevenA, Part::SevenB, Part::EightB] {
         claims.extend(judge(&run(part), part));
@@ -251,22 +252,29 @@ fn every_claim_of_figure_7_can_fail() {
 
 #[test]
 fn every_claim_of_figure_8b_can_fail() {
-    let missed = |backlog: u64, delivered_bps: f64| {
-        let mut seen = recording(100, |_| 0.2, |_| false);
-        for s in &mut seen.link_samples[0] {
-            (s.virtual_rate_bps, s.delivered_bps) = (9.5e9, delivered_bps);
+    // The first samples are above the virtual rate, whatever the others are.
+    let missed_after = |first: usize, backlog: u64, delivered_bps: f64| {
+        let mut seen = recording(400, |_| 0.2, |_| false);
+        for (i, s) in seen.link_samples[0].iter_mut().enumerate() {
+            s.t_s *= 0.002;
+            let above = if i < first { 9.501e9 } else { delivered_bps };
+            (s.virtual_rate_bps, s.delivered_bps) = (9.5e9, above);
             // Half of the samples lie below the threshold.
-            s.virtual_backlog_bytes = if s.t_s % 2.0 < 1.0 { backlog / 2 } else { backlog };
+            s.virtual_backlog_bytes = if i % 2 == 0 { backlog / 2 } else { backlog };
             s.virtual_empty = if backlog == 0 { 0.03 } else { 0.01 };
         }
-        seen.link_samples[0][0].delivered_bps = 9.8e9;
-        self::missed(&over_time(Part::EightB, seen), Part::EightB).len()
+        self::missed(&over_time(Part::EightB, seen), Part::EightB)
     };
+    let missed = |backlog, delivered_bps| missed_after(1, backlog, delivered_bps).len();
     // Its threshold is 0.2 ms: 237.5 kB.
     assert_eq!(missed(300_000, 9.45e9), 0);
     assert_eq!(missed(900_000, 9.45e9), 2, "off the scale, and always above");
     assert_eq!(missed(200_000, 9.45e9), 1, "never above");
     assert_eq!(missed(0, 9.45e9), 2, "empty");
     assert_eq!(missed(300_000, 9.0e9), 1, "far below");
-    assert_eq!(missed(300_000, 9.6e9), 1, "above");
+    assert_eq!(missed(300_000, 9.6e9), 2, "above, and for long");
+    assert_eq!(missed_after(25, 300_000, 9.45e9), Vec::<String>::new(), "for a round-trip time");
+    let longer = missed_after(26, 300_000, 9.45e9);
+    assert!(longer.len() == 1 && longer[0].starts_with("A17 and never for long"), "{longer:?}");
+    assert_eq!(missed_after(0, 300_000, 9.45e9).len(), 1, "never above");
 }

@@ -118,6 +118,8 @@ pub struct VirtualQueue {
     pub long: f64,
     /// Share of that time in which more was delivered than the virtual queue would have, sample by sample.
     pub above: f64,
+    /// The longest stretch of such samples, in ms.
+    pub longest_ms: f64,
 }
 
 /// Reads figure 8b.
@@ -134,8 +136,21 @@ pub fn virtual_queue(recording: &Recording) -> VirtualQueue {
         delivered_bps: mean(mine.iter().map(|s| s.delivered_bps)),
         virtual_bps: mean(mine.iter().map(|s| s.virtual_rate_bps)),
         long: mean(mine.iter().map(|s| f64::from(u8::from(is_long(s))))),
-        above: mean(mine.iter().map(|s| f64::from(u8::from(s.delivered_bps > s.virtual_rate_bps)))),
+        above: mean(mine.iter().map(|s| f64::from(u8::from(is_above(s))))),
+        longest_ms: longest_ms(&all),
     }
+}
+
+fn is_above(sample: &LinkSample) -> bool {
+    sample.virtual_rate_bps > 0.0 && sample.delivered_bps > sample.virtual_rate_bps
+}
+
+/// The longest time, in ms, in which more was delivered than the virtual queue would have in every sample.
+fn longest_ms(samples: &[&LinkSample]) -> f64 {
+    let stretches = samples.chunk_by(|a, b| is_above(a) == is_above(b)).filter(|part| is_above(part[0]));
+    let longest = stretches.map(|part| part.len()).max().unwrap_or(0);
+    let between = samples.windows(2).next().map_or(0.0, |pair| pair[1].t_s - pair[0].t_s);
+    longest as f64 * between * 1e3
 }
 
 fn is_long(sample: &LinkSample) -> bool {
@@ -198,6 +213,15 @@ pub mod tests {
             s.virtual_backlog_bytes = 1000 * i as u64;
             s.virtual_empty = if i < 25 { 0.5 } else { 0.0 };
             s.delivered_bps = if i < 50 { 9.4e9 } else { 1.0 };
+        }
+        assert_eq!(virtual_queue(&seen).longest_ms, 0.0);
+        for i in [3, 10, 11, 12, 49, 50] {
+            seen.link_samples[0][i].delivered_bps = 9.6e9;
+        }
+        let found = virtual_queue(&seen);
+        assert_eq!((found.above, found.longest_ms), (0.1, 3000.0), "without a virtual queue none is above");
+        for i in [3, 10, 11, 12, 49, 50] {
+            seen.link_samples[0][i].delivered_bps = 9.4e9;
         }
         let found = virtual_queue(&seen);
         assert_eq!((found.in_charge, found.empty), (0.5, 0.25));

@@ -8,10 +8,18 @@ use crate::runs::Planned;
 pub const BLOATED: &str = "TD 1MB at 2Mbit/s";
 /// A policy that keeps half of a link free, as providers do for protection.
 pub const HALF: &str = "GSP-AS <49 %, 50 %>";
+/// A policy below that of figure 8a.
+pub const EIGHTY: &str = "GSP-AS <79 %, 80 %>";
 /// The virtual queue of related work, at its fixed fraction of 95 %.
 pub const HULL: &str = "HULL";
-/// The rule of thumb for a tail-drop buffer.
-pub const ONE_BDP: &str = "TD 1 bdp";
+/// The rule of thumb for a tail-drop buffer: what it is called, and with which senders.
+pub const ONE_BDP: [(&str, &str); 4] = [
+    ("TD 1 bdp", "CUBIC, round-trip time 50 ms"),
+    ("TD 1 bdp, Reno", "Reno, 50 ms"),
+    ("TD 1 bdp, 10 ms", "CUBIC, 10 ms"),
+    ("TD 1 bdp, 200 ms", "CUBIC, 200 ms"),
+];
+const ONE_BDP_FLOWS: &[u32] = &[1, 2, 9, 36];
 /// A quarter of it, under an algorithm that desynchronizes losses.
 pub const QUARTER: &str = "GSP 1/4 bdp";
 
@@ -23,7 +31,7 @@ const OF_HULL: File = scenario_file!("steering_text_hull.toml");
 /// A curve, its scenario, what is changed in it, and its numbers of flows.
 type Experiment = (&'static str, File, Changes, &'static [u32]);
 
-const EXPERIMENTS: [Experiment; 5] = [
+const EXPERIMENTS: [Experiment; 9] = [
     (BLOATED, TAIL_DROP, &[("link.rate", "2Mbit/s"), ("link.buffer", "1MB"), ("run.duration", "120s")], &[1]),
     (
         HALF,
@@ -31,8 +39,17 @@ const EXPERIMENTS: [Experiment; 5] = [
         &[("link.rate", "1Gbit/s"), ("policy.utilization_low", "49%"), ("policy.utilization_target", "50%")],
         &[9],
     ),
+    (
+        EIGHTY,
+        WITH_POLICY,
+        &[("link.rate", "1Gbit/s"), ("policy.utilization_low", "79%"), ("policy.utilization_target", "80%")],
+        &[2, 3, 6, 9, 12, 18, 24, 36],
+    ),
     (HULL, OF_HULL, &[], &[9]),
-    (ONE_BDP, TAIL_DROP, &[("aqm.limit", "50ms")], &[1, 2, 9, 36]),
+    (ONE_BDP[0].0, TAIL_DROP, &[("aqm.limit", "50ms")], ONE_BDP_FLOWS),
+    (ONE_BDP[1].0, TAIL_DROP, &[("aqm.limit", "50ms"), ("flows.0.congestion", "reno")], ONE_BDP_FLOWS),
+    (ONE_BDP[2].0, TAIL_DROP, &[("aqm.limit", "10ms"), ("path.rtt", "10ms")], ONE_BDP_FLOWS),
+    (ONE_BDP[3].0, TAIL_DROP, &[("aqm.limit", "200ms"), ("path.rtt", "200ms")], ONE_BDP_FLOWS),
     (QUARTER, OF_GSP, &[], &[36]),
 ];
 
@@ -60,7 +77,8 @@ mod tests {
     fn every_remark_has_its_runs() {
         let plan = plan(2).unwrap_or_else(|e| panic!("{e:?}"));
         let count = |series: &str| plan.iter().filter(|planned| planned.case.series == series).count();
-        assert_eq!([BLOATED, HALF, HULL, ONE_BDP, QUARTER].map(count), [2, 2, 2, 8, 2]);
+        assert_eq!([BLOATED, HALF, EIGHTY, HULL, QUARTER].map(count), [2, 2, 16, 2, 2]);
+        assert_eq!(ONE_BDP.map(|(series, _)| count(series)), [8; 4]);
         assert!(plan.iter().all(|planned| planned.case.figure == Part::Text));
     }
 }
