@@ -121,20 +121,16 @@ pub fn tell(claims: &mut [Claim], table: &[Said], experiments: &Experiments) -> 
             claim.cause = row.cause.into();
             let Some(experiment) = row.experiment else { continue };
             if let Some((found, file, is_expected)) = experiments.of(&claim.id, experiment)? {
-                explain(claim, row.cause, &found, &file, is_expected);
+                let cause = row.cause;
+                claim.cause = match is_expected {
+                    true => format!("{cause}: {found} ({file})"),
+                    false => format!("{cause}, which {file} did not show: {found}"),
+                };
+                claim.shown = is_expected;
             }
         }
     }
     Ok(())
-}
-
-/// Puts beside a missed claim why, and what an experiment found that shows it, or does not.
-pub fn explain(claim: &mut Claim, cause: &str, found: &str, experiment: &str, is_expected: bool) {
-    claim.cause = match is_expected {
-        true => format!("{cause}: {found} ({experiment})"),
-        false => format!("{cause}, which {experiment} did not show: {found}"),
-    };
-    claim.shown = is_expected;
 }
 
 /// Leaves claims open that an arm cannot decide, whatever it measured: identifier, a part of the sentence,

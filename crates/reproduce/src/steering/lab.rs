@@ -1,20 +1,19 @@
 //! The arm with real TCP in network namespaces: the scenarios and the claims of the simulator, at 1 Gbit/s.
 
 use super::cases::{Case, Changes, File, Measured, Part, Run, Values, begin, document, part_at, seeds};
-use super::claims::{EMPTY_MS, Margins, STEERED};
+use super::claims::Margins;
 use super::sim::{judged, rows};
-use super::{Arguments, LAB_RATE, PACED, draw, folder, paper, said};
+use super::{Arguments, LAB_RATE, draw, folder, paper, said};
 use crate::claim::percent;
 use crate::host::{Error, Host, Report, disturbance};
 use crate::journal::{Attempt, Done, STALLED_MAX};
 use crate::publish::{Outcome, titled, with_note};
 use crate::runs::{self, Planned};
-use crate::said::{Experiments, explain, tell};
-use crate::statistics::{least, most};
+use crate::said::{Experiments, tell};
 use serde_json::{Value, json};
 use std::path::Path;
-use weir_config::{Pacing, Scenario};
-use weir_measure::result::{Claim, Recording, Summary};
+use weir_config::Scenario;
+use weir_measure::result::{Recording, Summary};
 use weir_report::chart::{Plot, figure, plot};
 use weir_report::{FileSet, csv, html, table};
 
@@ -55,10 +54,6 @@ static SHORT: [Short; 2] = [
         changes: [&[("run.duration", "14s"), ("run.warmup", "6s")], QUICK_STEERED],
     },
 ];
-
-/// Points beside figure 8a at full length, of which one run each shows why the real queue is not empty: the
-/// ends of the range in which it is to be, with senders that pace.
-const PACED_FLOWS: [u32; 2] = [6, 36];
 
 /// What may be taken away of a run of figure 8a at full length. Its delays are tenths of a millisecond: of 36
 /// flows 95 % were within 0.36 ms where 0.02 % was taken away, and within 1.44 ms where 5.1 % was.
@@ -129,7 +124,7 @@ fn plan(arguments: &Arguments) -> Result<Vec<Planned<Case>>, Error> {
     for part in parts() {
         let scenarios = match arguments.quick {
             true => short_points(part, arguments)?,
-            false => full_points(part, arguments.rate.as_deref().unwrap_or(LAB_RATE))?,
+            false => part_at(part, arguments.rate.as_deref().unwrap_or(LAB_RATE), false)?,
         };
         points.extend(scenarios.into_iter().map(|scenario| (part, scenario)));
     }
@@ -146,20 +141,7 @@ fn plan(arguments: &Arguments) -> Result<Vec<Planned<Case>>, Error> {
     let points: Vec<(Case, Scenario)> = points.into_iter().map(name).collect();
     let all = |seed| points.iter().map(move |(case, scenario)| (case.clone(), seed, scenario.clone()));
     let plan = (0..u64::from(seeds(arguments))).flat_map(all);
-    let plan = plan.map(|(case, seed, scenario)| Planned { case, seed, scenario });
-    Ok(plan.filter(|planned| planned.seed == 0 || planned.case.series != PACED).collect())
-}
-
-/// The points of a part at full length, and those that show a cause.
-fn full_points(part: Part, rate: &str) -> Result<Vec<Scenario>, Error> {
-    let mut points = part_at(part, rate, false)?;
-    if part == Part::EightA {
-        let is_wanted = |scenario: &&Scenario| PACED_FLOWS.contains(&scenario.flows[0].count);
-        let mut paced: Vec<Scenario> = points.iter().filter(is_wanted).cloned().collect();
-        paced.iter_mut().for_each(|scenario| scenario.flows[0].host.pacing = Pacing::On);
-        points.extend(paced);
-    }
-    Ok(points)
+    Ok(plan.map(|(case, seed, scenario)| Planned { case, seed, scenario }).collect())
 }
 
 /// The points of a part's short form; none where it has no such.
@@ -200,7 +182,6 @@ fn judge(m: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<Judged,
     for ((part, _), m) in m.by(|case| (case.figure, case.judged_rate())) {
         let mut found = judged(part, &m, arguments.quick, &Margins::SHORT_LIVE);
         tell(&mut found, said::TABLE, &experiments)?;
-        show_bursts(&mut found, &m);
         claims.extend(found);
         beside.extend(paper::beside(part, &m));
         plots.extend(draw::figures(part, &m));
@@ -230,30 +211,6 @@ fn judge(m: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<Judged,
         ..Outcome::default()
     };
     Ok((outcome, plots))
-}
-
-/// Whether senders that pace leave the real queue empty, where they were run.
-fn show_bursts(claims: &mut [Claim], m: &Measured) {
-    let paced = m.only(|case| case.series == PACED);
-    if PACED_FLOWS.iter().any(|n| paced.at(PACED, *n).runs.is_empty()) {
-        return;
-    }
-    let [few, many] = PACED_FLOWS;
-    let quantities: [(&str, &str, fn(&Values) -> f64); 2] = [
-        ("(mean)", "mean", |values| values.link.delay_ms.mean),
-        ("(95 % quantile)", "95 %", |values| values.link.delay_ms.p95),
-    ];
-    for (about, name, of) in quantities {
-        let [usual, paced] = [STEERED, PACED].map(|series| PACED_FLOWS.map(|n| m.at(series, n).mean(of)));
-        let found = format!(
-            "{name} delays of {few} and {many} flows are {:.2} and {:.2} ms, and {:.2} and {:.2} ms where senders pace",
-            usual[0], usual[1], paced[0], paced[1]
-        );
-        let is_expected = most(paced) < EMPTY_MS && least(usual) >= EMPTY_MS;
-        for claim in claims.iter_mut().filter(|c| c.id == "A15" && c.text.contains(about) && c.is_missed()) {
-            explain(claim, said::BURSTS, &found, "real TCP, one run each with pacing", is_expected);
-        }
-    }
 }
 
 fn json_of(run: &Run) -> Value {
@@ -304,7 +261,7 @@ fn publish(
             files.add(name, csv::link_samples(samples))?;
         }
     }
-    let measured = Measured::new(runs).only(|case| case.series != PACED);
+    let measured = Measured::new(runs);
     files.add("figure.svg", figure(&draw::chart(&measured, &title, host_line(&measured))))?;
     let plots: Vec<Plot> = plots.into_iter().map(|figure| figure.plot).collect();
     let page = html::Page {
@@ -332,7 +289,7 @@ mod tests {
     fn the_lab_has_every_figure_of_the_paper_with_the_simulators_scenarios() {
         let planned = plan(&arguments("all", false)).unwrap();
         let count = |part| planned.iter().filter(|p| p.case.figure == part).count();
-        assert_eq!([Part::Five, Part::Six, Part::EightA].map(count), [5 * 8 * 3, 5 * 3 * 3, 8 * 3 + 2]);
+        assert_eq!([Part::Five, Part::Six, Part::EightA].map(count), [5 * 8 * 3, 5 * 3 * 3, 8 * 3]);
         assert_eq!([Part::SevenA, Part::SevenB, Part::EightB].map(count), [2 * 3, 2 * 3, 3]);
         assert!(planned.iter().all(|p| p.scenario.rate().as_bps() == 1_000_000_000));
         let policies = planned.iter().filter_map(|p| p.scenario.policy.as_ref());

@@ -20,7 +20,7 @@ use crate::host::{Error, Host, Report};
 pub use cases::Part;
 use std::path::PathBuf;
 pub use virtual_sweep::NAME as VIRTUAL_SWEEP;
-use weir_config::{Pacing, Scenario};
+use weir_config::Scenario;
 
 /// What is to be repeated, and how.
 #[derive(Clone, Debug)]
@@ -127,9 +127,6 @@ fn folder(arguments: &Arguments, what: &str) -> PathBuf {
 /// Packets of ordinary Ethernet.
 const USUAL_MTU: u32 = 1500;
 
-/// Name of the curve of figure 8a that is none of the paper.
-const PACED: &str = "GSP-AS, senders pace";
-
 /// Name of the curve that a scenario belongs to, as in the paper.
 fn series(scenario: &Scenario) -> String {
     let name = match scenario.aqm.name.as_str() {
@@ -137,7 +134,6 @@ fn series(scenario: &Scenario) -> String {
         other => other.to_uppercase(),
     };
     match (&scenario.policy, scenario.aqm.setpoint()) {
-        (Some(_), _) if scenario.flows[0].host.pacing == Pacing::On => PACED.to_string(),
         (Some(_), _) if scenario.path.mtu > USUAL_MTU => format!("{name}-AS, MTU {}", scenario.path.mtu),
         (Some(_), _) => format!("{name}-AS"),
         (None, Some(setpoint)) => format!("{name} {setpoint}"),

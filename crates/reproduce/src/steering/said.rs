@@ -21,8 +21,6 @@ const OVERSHOOTS_BASIS: &str = "order of the 95 % delays, with each number of fl
 /// Of figure 8a with many flows.
 const EMPTY: &str = "effectively zero from six flows on, average and 95 % quantile";
 const EMPTY_BASIS: &str = "0.1 ms: the width of a line in figure 8a, whose axis is 6 ms long";
-/// Why it is missed, which senders that pace show.
-pub const BURSTS: &str = "bursts of senders stand in the real queue for a moment";
 const GAIN: &str = "a step of the virtual rate counts by the time since the last signal here, as with a gain of 2 at each, which the paper has for the set point, few \
     flows leave the policy";
 
@@ -220,9 +218,10 @@ pub const TABLE: &[Said] = &[
         "(mean)",
         EMPTY,
         EMPTY_BASIS,
-        BURSTS,
+        "bursts of senders stand in the real queue for a moment; with real TCP they are longer than the simulator's, and why is not known",
     ),
-    row("A15", "", EMPTY, EMPTY_BASIS, BURSTS).shown_by(&causes::BURSTS),
+    row("A15", "", EMPTY, EMPTY_BASIS, "bursts of senders stand in the real queue for a moment")
+        .shown_by(&causes::BURSTS),
     row(
         "A16",
         "scale",
