@@ -275,6 +275,6 @@ fn every_claim_of_figure_8b_can_fail() {
     assert_eq!(missed(300_000, 9.6e9), 2, "above, and for long");
     assert_eq!(missed_after(25, 300_000, 9.45e9), Vec::<String>::new(), "for a round-trip time");
     let longer = missed_after(26, 300_000, 9.45e9);
-    assert!(longer.len() == 1 && longer[0].starts_with("A17 and never for long"), "{longer:?}");
+    assert!(longer.len() == 1 && longer[0].starts_with("A17 and for no longer"), "{longer:?}");
     assert_eq!(missed_after(0, 300_000, 9.45e9).len(), 1, "never above");
 }
