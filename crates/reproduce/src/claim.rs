@@ -1,4 +1,5 @@
-//! Claims: what a paper says of a quantity, judged on what was measured. NaN holds nothing.
+//! Claims: what a paper says of a quantity, judged on what was measured. NaN holds nothing, nor does what is
+//! infinite.
 
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
@@ -49,22 +50,46 @@ fn beside(bound: f64, value: f64, unit: Unit) -> String {
 
 /// The value is below a bound.
 pub fn below(id: &str, text: impl Into<String>, bound: f64, value: f64, unit: Unit) -> Claim {
-    claim(id, text, format!("below {}", unit(bound)), beside(bound, value, unit), value < bound)
+    claim(
+        id,
+        text,
+        format!("below {}", unit(bound)),
+        beside(bound, value, unit),
+        value.is_finite() && value < bound,
+    )
 }
 
 /// The value is above a bound.
 pub fn above(id: &str, text: impl Into<String>, bound: f64, value: f64, unit: Unit) -> Claim {
-    claim(id, text, format!("above {}", unit(bound)), beside(bound, value, unit), value > bound)
+    claim(
+        id,
+        text,
+        format!("above {}", unit(bound)),
+        beside(bound, value, unit),
+        value.is_finite() && value > bound,
+    )
 }
 
 /// The value reaches a bound.
 pub fn at_least(id: &str, text: impl Into<String>, bound: f64, value: f64, unit: Unit) -> Claim {
-    claim(id, text, format!("at least {}", unit(bound)), beside(bound, value, unit), value >= bound)
+    claim(
+        id,
+        text,
+        format!("at least {}", unit(bound)),
+        beside(bound, value, unit),
+        value.is_finite() && value >= bound,
+    )
 }
 
 /// The value does not exceed a bound.
 pub fn at_most(id: &str, text: impl Into<String>, bound: f64, value: f64, unit: Unit) -> Claim {
-    claim(id, text, format!("at most {}", unit(bound)), beside(bound, value, unit), value <= bound)
+    claim(
+        id,
+        text,
+        format!("at most {}", unit(bound)),
+        beside(bound, value, unit),
+        value.is_finite() && value <= bound,
+    )
 }
 
 /// The value lies in a range.
@@ -95,6 +120,11 @@ mod tests {
         assert_eq!(within(0.950_01), "95.00 % (a little more)");
         assert_eq!([within(0.949_99), within(0.94)], ["95.00 %", "94.00 %"]);
         assert_eq!(written(f64::NAN), "NaN %");
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let judged =
+                [below, above, at_least, at_most].map(|of| of("A1", "it is so", 0.5, value, percent));
+            assert!(judged.iter().all(|claim| !claim.held), "{judged:?}");
+        }
     }
 
     #[test]

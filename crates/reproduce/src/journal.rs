@@ -63,9 +63,25 @@ fn written(mut scenario: Scenario) -> String {
 
 /// The first object of a run.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Head {
     name: Name,
     made: Made,
+    /// CRC-32 of this object without it and of the second one; runs of before have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    crc: Option<u32>,
+}
+
+impl Head {
+    /// The checksum that belongs to this object and a second one.
+    fn checksum(&mut self, body: &[u8]) -> u32 {
+        let given = self.crc.take();
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(&rmp_serde::to_vec_named(self).expect("names are plain data"));
+        sum.update(body);
+        self.crc = given;
+        sum.finalize()
+    }
 }
 
 /// The second one.
@@ -150,19 +166,28 @@ impl Journal {
     pub fn begin(folder: &Path, resume: bool, host: &dyn Host) -> Result<Journal, Error> {
         let path = folder.join(RUNS);
         let is_there = path.exists();
+        // Nobody waits for the other end of a pipe of that name.
+        if is_there && !path.is_file() {
+            let remedy = "name another folder with --out, or remove it";
+            return Err(Error::Input(format!("{} is no regular file: {remedy}", path.display())));
+        }
         if !is_there || !resume && !FileSet::foreign(folder, &[RUNS]).is_empty() {
             FileSet::append(folder, RUNS, [])?;
         }
         let (mut writer, bytes) = open(&path, resume, host)?;
-        let (entries, whole) = entries(&bytes).map_err(|e| damaged(&path, &e))?;
+        let Found { entries, whole, damaged } = entries(&bytes).map_err(|e| self::damaged(&path, &e))?;
         let entries = by_today(entries);
         if resume && !is_there {
             host.say(&format!("{} has no runs of before: all are made", folder.display()));
         }
+        for Range { start, end } in damaged {
+            let what = "are damaged: the runs in them do not count, and are made again if they are asked for";
+            host.say(&format!("{}: bytes {start} to {end} {what}", path.display()));
+        }
         if whole < bytes.len() {
             host.say(&format!(
-                "{}: its last run is cut off and is made again: {} bytes behind the last whole one go with the \
-                 first run that is made",
+                "{}: its last run is cut off or damaged, and is made again: {} bytes behind the last whole one go \
+                 with the first run that is made",
                 path.display(),
                 bytes.len() - whole
             ));
@@ -194,7 +219,7 @@ impl Journal {
         planned: &Planned<C>,
         mut run: Run<C, V>,
     ) -> Result<Run<C, V>, Error> {
-        let head = Head { name: Name::of(planned), made: self.made.clone() };
+        let mut head = Head { name: Name::of(planned), made: self.made.clone(), crc: None };
         let detail = std::mem::take(run.values.detail());
         let body = Body {
             values: &run.values,
@@ -202,9 +227,9 @@ impl Journal {
             trace_hash: run.trace_hash.clone(),
             warnings: run.warnings.clone(),
         };
-        let objects = [rmp_serde::to_vec_named(&head), rmp_serde::to_vec_named(&body)];
-        let bytes = objects.into_iter().collect::<Result<Vec<_>, _>>().expect("runs are plain data").concat();
-        self.append(&bytes)?;
+        let body = rmp_serde::to_vec_named(&body).expect("runs are plain data");
+        head.crc = Some(head.checksum(&body));
+        self.append(&[rmp_serde::to_vec_named(&head).expect("names are plain data"), body].concat())?;
         *run.values.detail() = detail;
         Ok(run)
     }
@@ -470,22 +495,67 @@ fn is_at(_: &File, _: &Path) -> bool {
     true
 }
 
-/// The runs of a file, and how many of its bytes they are: the last one may be cut off.
-fn entries(bytes: &[u8]) -> Result<(BTreeMap<Name, Entry>, usize), rmp_serde::decode::Error> {
-    let (mut rest, mut entries, mut whole) = (bytes, BTreeMap::new(), 0);
-    while !rest.is_empty() {
-        let head: Result<Head, _> = rmp_serde::from_read(&mut rest);
-        let from = bytes.len() - rest.len();
-        let read = head.and_then(|head| rmp_serde::from_read(&mut rest).map(|_: IgnoredAny| head));
-        let Head { name, made } = match read {
-            Ok(head) => head,
-            Err(e) if is_cut_off(&e) => break,
-            Err(e) => return Err(e),
-        };
-        whole = bytes.len() - rest.len();
-        entries.insert(name, Entry { made, body: from..whole });
+/// What a file has.
+#[derive(Debug)]
+struct Found {
+    entries: BTreeMap<Name, Entry>,
+    /// How many bytes are whole runs: the last one may be cut off.
+    whole: usize,
+    /// Of these, bytes that are none.
+    damaged: Vec<Range<usize>>,
+}
+
+/// How the first object of a run goes on behind its number of fields, by which a run behind damage is found.
+const BEGINNING: &[u8] = b"\xa4name\x83\xa4case";
+
+/// How the second one begins: an object of four fields.
+const BODY: u8 = 0x84;
+
+/// Where the next run begins behind a place.
+fn next_beginning(bytes: &[u8], behind: usize) -> Option<usize> {
+    let mut windows = bytes.get(behind + 1..)?.windows(BEGINNING.len() + 1);
+    // An object of two or three fields.
+    let found = windows.position(|part| matches!(part[0], 0x82 | 0x83) && &part[1..] == BEGINNING)?;
+    Some(behind + 1 + found)
+}
+
+/// The run that begins a file, and where its second object begins and ends; no run where its checksum is
+/// another one.
+fn first(bytes: &[u8]) -> Result<Option<(Head, Range<usize>)>, rmp_serde::decode::Error> {
+    let mut rest = bytes;
+    let mut head: Head = rmp_serde::from_read(&mut rest)?;
+    let from = bytes.len() - rest.len();
+    rmp_serde::from_read(&mut rest).map(|_: IgnoredAny| ())?;
+    let body = from..bytes.len() - rest.len();
+    let is_body = bytes.get(from) == Some(&BODY);
+    let is_whole = is_body && head.crc.is_none_or(|crc| crc == head.checksum(&bytes[body.clone()]));
+    Ok(is_whole.then_some((head, body)))
+}
+
+/// The runs of a file. Behind a damaged one it goes on with the next.
+fn entries(bytes: &[u8]) -> Result<Found, rmp_serde::decode::Error> {
+    let mut found = Found { entries: BTreeMap::new(), whole: 0, damaged: Vec::new() };
+    let mut at = 0;
+    while at < bytes.len() {
+        let run = first(&bytes[at..]);
+        if let Ok(Some((Head { name, made, .. }, body))) = run {
+            let body = at + body.start..at + body.end;
+            at = body.end;
+            found.whole = at;
+            found.entries.insert(name, Entry { made, body });
+            continue;
+        }
+        match (next_beginning(bytes, at), run) {
+            (Some(next), _) => {
+                found.damaged.push(at..next);
+                at = next;
+            }
+            // A file without any run is none of these.
+            (None, Err(e)) if !is_cut_off(&e) && found.entries.is_empty() => return Err(e),
+            (None, _) => break,
+        }
     }
-    Ok((entries, whole))
+    Ok(found)
 }
 
 /// The runs by their scenarios as this program writes them: what a scenario of before does not tell has its

@@ -281,8 +281,8 @@ fn a_run_that_a_kill_cut_off_is_made_again_and_what_is_none_is_refused() {
     let (all, _) = folder.make(&plan, false, 9);
     let file = folder.0.join(RUNS);
     let whole = std::fs::read(&file).unwrap();
-    let (entries, length) = entries(&whole).unwrap();
-    assert_eq!((entries.len(), length), (4, whole.len()));
+    let Found { entries, whole: length, damaged } = entries(&whole).unwrap();
+    assert_eq!((entries.len(), length, damaged), (4, whole.len(), Vec::new()));
     let last = entries.values().map(|entry| entry.body.end - entry.body.start).max().unwrap();
     // Wherever it was cut.
     for missing in (1..last + 200).step_by(37) {
@@ -291,7 +291,7 @@ fn a_run_that_a_kill_cut_off_is_made_again_and_what_is_none_is_refused() {
         assert_eq!((told(&done.runs), made), (told(&all.runs), 1), "{missing} bytes are missing");
         assert_eq!(std::fs::read(&file).unwrap().len(), whole.len());
     }
-    for none in [&b"figure,series\n"[..], &[0xc1; 40], &whole[7..]] {
+    for none in [&b"figure,series\n"[..], &[0xc1; 40]] {
         std::fs::write(&file, none).unwrap();
         let Err(Error::Input(told)) = Journal::begin(&folder.0, true, &Quiet::default()).map(drop) else {
             panic!("{none:?} is read")
@@ -390,23 +390,74 @@ fn a_file_that_was_replaced_meanwhile_is_told() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "another's");
 }
 
-/// What a damaged byte hides is there until a run has been made.
+/// Wherever a bit is another one, as of what was measured, the one run that has it does not count.
 #[test]
-fn what_is_behind_damage_goes_with_the_first_run_only() {
+fn a_damaged_run_is_made_again_and_those_behind_it_count() {
     let (folder, plan) = (Folder::new("behind"), plan("1Gbit/s"));
-    folder.make(&plan, false, 9);
+    let (all, _) = folder.make(&plan, false, 9);
     let file = folder.0.join(RUNS);
     let whole = std::fs::read(&file).unwrap();
-    let first = entries(&whole).unwrap().0.into_values().map(|entry| entry.body.end).min().unwrap();
-    // A text that is longer than all the rest.
-    let damaged = [&whole[..first], &[0xdb, 0, 0xff, 0xff, 0xff], &whole[first..]].concat();
-    std::fs::write(&file, &damaged).unwrap();
-    let host = Quiet::default();
-    drop(Journal::begin(&folder.0, true, &host).unwrap());
-    assert_eq!(std::fs::read(&file).unwrap(), damaged);
-    let said = host.said.into_inner().unwrap().join("\n");
-    assert!(said.contains(&format!("{} bytes behind the last whole one", damaged.len() - first)), "{said}");
-    assert_eq!(folder.make(&plan, true, 9).1, 3);
+    let ends: Vec<usize> =
+        entries(&whole).unwrap().entries.into_values().map(|entry| entry.body.end).collect();
+    let (first, last) = (*ends.iter().min().unwrap(), *ends.iter().max().unwrap());
+    assert_eq!(last, whole.len());
+    for byte in (0..whole.len()).step_by(11) {
+        for bit in [0, 5, 7] {
+            let mut damaged = whole.clone();
+            damaged[byte] ^= 1 << bit;
+            assert_eq!(entries(&damaged).unwrap().entries.len(), 3, "byte {byte}, bit {bit}");
+        }
+    }
+    // A text that is longer than all the rest, and the first run without its beginning.
+    let long = [&whole[..first], &[0xdb, 0, 0xff, 0xff, 0xff], &whole[first..]].concat();
+    for (damaged, lost) in [(long, 0), (whole[7..].to_vec(), 1)] {
+        std::fs::write(&file, &damaged).unwrap();
+        let host = Quiet::default();
+        drop(Journal::begin(&folder.0, true, &host).unwrap());
+        assert_eq!(std::fs::read(&file).unwrap(), damaged, "nothing was made yet");
+        let said = host.said.into_inner().unwrap().join("\n");
+        assert!(said.contains("are damaged: the runs in them do not count"), "{said}");
+        let (done, made) = folder.make(&plan, true, 9);
+        assert_eq!((told(&done.runs), made), (told(&all.runs), lost));
+    }
+}
+
+/// Runs of before have no checksum.
+#[test]
+fn a_run_without_a_checksum_counts() {
+    let (folder, plan) = (Folder::new("unsummed"), plan("1Gbit/s"));
+    let (all, _) = folder.make(&plan, false, 9);
+    let file = folder.0.join(RUNS);
+    let whole = std::fs::read(&file).unwrap();
+    let mut rest = &whole[..];
+    let mut before = Vec::new();
+    while !rest.is_empty() {
+        let mut head: Head = rmp_serde::from_read(&mut rest).unwrap();
+        let from = whole.len() - rest.len();
+        let _: IgnoredAny = rmp_serde::from_read(&mut rest).unwrap();
+        assert!(head.crc.take().is_some());
+        before.extend(rmp_serde::to_vec_named(&head).unwrap());
+        before.extend(&whole[from..whole.len() - rest.len()]);
+    }
+    assert!(before.len() < whole.len());
+    std::fs::write(&file, before).unwrap();
+    let (done, made) = folder.make(&plan, true, 9);
+    assert_eq!((told(&done.runs), made), (told(&all.runs), 0));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_refused_and_not_waited_for() {
+    let folder = Folder::new("pipe");
+    let path = folder.0.join(RUNS);
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    for resume in [false, true] {
+        let Err(Error::Input(told)) = Journal::begin(&folder.0, resume, &Quiet::default()).map(drop) else {
+            panic!("a pipe is taken")
+        };
+        assert!(told.contains("runs.msgpack is no regular file"), "{told}");
+    }
 }
 
 #[test]

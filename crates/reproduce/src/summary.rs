@@ -258,8 +258,15 @@ struct Written {
 fn written(file: &Path) -> Result<Option<Written>, Error> {
     let text = read_regular(file).map_err(|e| damaged(file, &e))?;
     let value: Value = serde_json::from_slice(&text).map_err(|e| damaged(file, &e))?;
-    if !value["paper"].is_string() {
+    let is_reproduced = ["paper", "totals", "of_runs"].iter().any(|key| value.get(key).is_some());
+    if value.is_object() && !is_reproduced {
         return Ok(None);
+    }
+    if !value["paper"].is_string() {
+        return Err(damaged(file, &"it does not say of which paper it is (`paper`)"));
+    }
+    if value["totals"].is_object() && !value["claims"].is_array() {
+        return Err(damaged(file, &"it has totals and no claims (`claims`)"));
     }
     let made = value.get("made").cloned().unwrap_or_default();
     let made = serde_json::from_value(made)

@@ -288,8 +288,20 @@ fn told(Kept { results, replaced, interrupted }: &Kept, folder: &Path) -> String
     told
 }
 
+/// A new file would take the place of a device, a pipe or a link.
+fn refuse_other_than_a_file(into: &Path) -> Result<(), Failure> {
+    match std::fs::symlink_metadata(into) {
+        Ok(there) if !there.is_file() => {
+            let remedy = "name a file, or leave --into out and redirect standard output";
+            Err(Failure::Input(format!("--into: {} is no regular file; {remedy}", into.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes the page of what was made before.
 fn summarize(Summary { folder, repeated, keep, into }: Summary, output: &Output) -> Done {
+    into.as_deref().map_or(Ok(()), refuse_other_than_a_file)?;
     let folder = match keep {
         Some(kept) => {
             output.say(told(&summary::keep(&folder, &kept).map_err(failure)?, &kept));

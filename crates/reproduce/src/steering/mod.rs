@@ -59,14 +59,18 @@ pub static FIGURES: [Choice<&[Part]>; 12] = [
         &[Part::EightA],
     ),
     Choice::new("8b", "That virtual queue over time", &[Part::EightB]),
-    Choice::new("text", "What the paper says without a figure (A1, A2, A18 to A20)", &[Part::Text]),
+    Choice::new(
+        "text",
+        "What the paper says without a figure (A1, A2, A14 at 80 %, A18 to A20)",
+        &[Part::Text],
+    ),
     Choice::new(bbr::NAME, "What flows of BBR do to steered and other queues; not of the paper", &[]),
     Choice::new(
         virtual_sweep::NAME,
         "Values that the paper leaves open, judged by figures 8a and 8b together and at a target of 80 %",
         &[],
     ),
-    Choice::new("all", "All of the paper", &Part::ALL),
+    Choice::new("all", "All of the paper; with --rate or --quick without what has no figure", &Part::ALL),
 ];
 
 /// Where they can run.
@@ -120,7 +124,12 @@ fn blame(failure: Error, rate: Option<&str>) -> Error {
 /// Where the results go: named after what was run, and after what makes it another run.
 fn folder(arguments: &Arguments, what: &str) -> PathBuf {
     let quick = if arguments.quick { "-quick" } else { "" };
-    let rate = arguments.rate.as_ref().map_or(String::new(), |r| format!("-{}", r.replace('/', "p")));
+    // However it was spelled; one that is none is refused before anything is written.
+    let rate = arguments
+        .rate
+        .as_ref()
+        .map(|rate| weir_units::parse_rate(rate).map_or(rate.clone(), |r| r.to_string()));
+    let rate = rate.map_or(String::new(), |rate| format!("-{}", rate.replace('/', "p")));
     arguments.out.join(format!("steering-{what}{rate}{quick}"))
 }
 
@@ -151,6 +160,19 @@ mod tests {
         let (figure, out) = (by_name(&FIGURES, figure).expect("a figure"), PathBuf::from("out"));
         let (rate, seeds, series, aqm, resume) = (None, None, None, Vec::new(), false);
         Arguments { figure, arm: Arm::Sim, quick, rate, seeds, series, aqm, resume, out }
+    }
+
+    #[test]
+    fn a_folder_has_one_name_however_its_rate_is_spelled() {
+        let of = |rate: &str| {
+            folder(
+                &Arguments { rate: Some(rate.into()), ..super::tests::arguments("5", false) },
+                "figure5-sim",
+            )
+        };
+        for rate in ["1Gbit/s", "1000Mbit/s", "1 Gbit/s"] {
+            assert_eq!(of(rate), PathBuf::from("out/steering-figure5-sim-1Gbitps"), "{rate}");
+        }
     }
 
     #[test]

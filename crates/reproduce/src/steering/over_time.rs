@@ -146,14 +146,14 @@ fn is_above(sample: &LinkSample) -> bool {
 }
 
 /// Of the times, in ms, for which more was delivered than the virtual queue would have in every sample: what
-/// 99 in 100 do not exceed, and 0 where there are none.
+/// 99 in 100 do not exceed; NaN where there are none.
 fn stretch_p99_ms(samples: &[&LinkSample]) -> f64 {
     let stretches = samples.chunk_by(|a, b| is_above(a) == is_above(b)).filter(|part| is_above(part[0]));
     let mut lengths: Vec<usize> = stretches.map(|part| part.len()).collect();
     lengths.sort_unstable();
-    let length = lengths.get(lengths.len() * 99 / 100).copied().unwrap_or(0);
-    let between = samples.windows(2).next().map_or(0.0, |pair| pair[1].t_s - pair[0].t_s);
-    length as f64 * between * 1e3
+    let length = lengths.get(lengths.len() * 99 / 100).map_or(f64::NAN, |length| *length as f64);
+    let between = samples.windows(2).next().map_or(f64::NAN, |pair| pair[1].t_s - pair[0].t_s);
+    length * between * 1e3
 }
 
 fn is_long(sample: &LinkSample) -> bool {
@@ -231,7 +231,7 @@ pub mod tests {
             s.virtual_empty = if i < 25 { 0.5 } else { 0.0 };
             s.delivered_bps = if i < 50 { 9.4e9 } else { 1.0 };
         }
-        assert_eq!(virtual_queue(&seen).stretch_p99_ms, 0.0);
+        assert!(virtual_queue(&seen).stretch_p99_ms.is_nan());
         for i in [3, 10, 11, 12, 49, 50] {
             seen.link_samples[0][i].delivered_bps = 9.6e9;
         }

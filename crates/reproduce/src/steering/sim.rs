@@ -18,7 +18,9 @@ use weir_sim::batch::Progress;
 /// Runs the figures and judges their claims.
 pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let mut plan = plan(arguments)?;
-    if arguments.figure.value.contains(&Part::Text) {
+    // What is told without a figure has rates and lengths of its own.
+    let is_whole = arguments.rate.is_none() && !arguments.quick;
+    if is_whole && arguments.figure.value.contains(&Part::Text) {
         plan.extend(text::plan(seeds(arguments))?);
     }
     let folder = folder(arguments, &format!("figure{}-sim", arguments.figure.name));
@@ -64,7 +66,10 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<
         }
     }
     let what = match arguments.figure.name {
-        "all" => "figures 5 to 8, and what is told without".to_string(),
+        "all" if measured.runs.iter().any(|run| run.case.figure == Part::Text) => {
+            "figures 5 to 8, and what is told without".to_string()
+        }
+        "all" => "figures 5 to 8".to_string(),
         "text" => "what is told without a figure".to_string(),
         one => format!("figure {one}"),
     };

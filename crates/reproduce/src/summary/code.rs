@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+use weir_report::read_regular;
 
 /// What simulated results depend on, as folders of the repository: the simulator and the crates below it. A
 /// test compares them with what the crates name as dependencies.
@@ -196,9 +197,9 @@ impl Harmless {
     pub fn below(root: &Path) -> Result<Vec<Harmless>, Error> {
         let file = root.join(HARMLESS);
         let failed = |e: &dyn std::fmt::Display| Error::input(format!("{}: {e}", file.display()));
-        match std::fs::read_to_string(&file) {
+        match read_regular(&file) {
             Ok(text) => {
-                let all: Vec<Harmless> = serde_json::from_str(&text).map_err(|e| failed(&e))?;
+                let all: Vec<Harmless> = serde_json::from_slice(&text).map_err(|e| failed(&e))?;
                 match all.iter().find_map(Harmless::lacks) {
                     Some(lack) => Err(failed(&lack)),
                     None => Ok(all),
@@ -212,9 +213,10 @@ impl Harmless {
     /// What is wrong with it: what is too short would be of all commits, or of all results.
     fn lacks(&self) -> Option<String> {
         let Harmless { commit, what, results } = self;
-        let is_hash = commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let is_hash = (7..=40).contains(&commit.len()) && commit.bytes().all(is_digit);
         let remedy = match () {
-            _ if !is_hash => "give 7 digits of its hash at least",
+            _ if !is_hash => "give 7 to 40 digits of its hash, in lower case as git does",
             _ if what.trim().is_empty() => "say what it did, as `what`",
             _ if results.is_empty() || results.iter().any(String::is_empty) => {
                 "name the folders of results, or their beginnings, as `results`"
@@ -344,10 +346,13 @@ mod tests {
             told(&format!(r#"[{{ "commit": "{commit}", "what": "{what}", "results": [{results}] }}]"#))
         };
         assert_eq!(of("bda6a64b", "words", r#""avq-", "vaqm-lab""#), "1 read");
-        for commit in ["", "bda6", "HEAD^^^^"] {
+        let long = "bda6a64b".repeat(6);
+        for commit in ["", "bda6", "HEAD^^^^", "BDA6A64B", &long] {
             let told = of(commit, "words", r#""avq-""#);
             assert!(
-                told.ends_with(&format!("commit `{commit}`: give 7 digits of its hash at least")),
+                told.ends_with(&format!(
+                    "commit `{commit}`: give 7 to 40 digits of its hash, in lower case as git does"
+                )),
                 "{told}"
             );
         }

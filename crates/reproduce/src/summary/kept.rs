@@ -3,7 +3,7 @@
 //! hours and come out differently each time, are kept in a folder below; copied into the folder of a result
 //! they are what `--resume` takes.
 
-use super::{RESULT, Written, case, damaged, find, none_below, number, written};
+use super::{RESULT, Written, arm, case, damaged, find, none_below, number, written};
 use crate::host::Error;
 use crate::journal::RUNS;
 use serde::{Deserialize, Serialize};
@@ -162,7 +162,7 @@ pub fn keep(root: &Path, folder: &Path) -> Result<Kept, Error> {
     };
     let (mut told, mut results) = (Kept::default(), BTreeMap::new());
     for file in files.into_iter().filter(|file| !is_kept_there(file)) {
-        let Some(Written { mut value, runs, .. }) = written(&file)? else { continue };
+        let Some(Written { mut value, made, runs, .. }) = written(&file)? else { continue };
         let of = std::path::absolute(file.parent().unwrap_or(root)).map_err(|e| damaged(&file, &e))?;
         if value["interrupted"] == true {
             told.interrupted.push(of);
@@ -177,7 +177,7 @@ pub fn keep(root: &Path, folder: &Path) -> Result<Kept, Error> {
         let target = folder.join(of.file_name().unwrap_or("results".as_ref())).join(RESULT);
         if target.exists() {
             told.replaced += 1;
-            refuse_whole(&target)?;
+            refuse_loss(&target, &made.date, made_runs(&of, &value).is_some() || arm(&value) == "sim")?;
         }
         if let Some((_, other)) = results.insert(target, (value, of.clone())) {
             let (of, other) = (of.display(), other.display());
@@ -195,36 +195,54 @@ pub fn keep(root: &Path, folder: &Path) -> Result<Kept, Error> {
         let failed =
             |e: &dyn std::fmt::Display| Error::Failed(format!("cannot keep {}: {e}", file.display()));
         std::fs::create_dir_all(file.parent().unwrap_or(folder)).map_err(|e| failed(&e))?;
-        keep_runs(of, &value["arm"], file.parent().unwrap_or(folder))?;
+        keep_runs(of, value, file.parent().unwrap_or(folder))?;
         weir_report::write_atomic(file, text.as_bytes()).map_err(|e| failed(&e))?;
     }
     Ok(told)
 }
 
 /// Puts the file of the runs of a result beside what is kept of it, or takes away that of an earlier result.
-fn keep_runs(of: &Path, arm: &Value, kept: &Path) -> Result<(), Error> {
+fn keep_runs(of: &Path, value: &Value, kept: &Path) -> Result<(), Error> {
     if of.canonicalize().ok() == kept.canonicalize().ok() {
         return Ok(());
     }
     let there = kept.join(RUNS_OF);
     let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("cannot keep {}: {e}", there.display()));
-    let made = [of.join(RUNS), of.join(RUNS_OF).join(RUNS)];
-    let Some(made) = made.iter().find(|file| *arm != "sim" && file.exists()) else {
+    let Some(made) = made_runs(of, value) else {
         return FileSet::remove(&there).map_err(|e| failed(&e));
     };
-    let bytes = read_regular(made).map_err(|e| damaged(made, &e))?;
+    let bytes = read_regular(&made).map_err(|e| damaged(&made, &e))?;
     std::fs::create_dir_all(&there).map_err(|e| failed(&e))?;
     FileSet::append(&there, RUNS, bytes).map_err(|e| failed(&e))
 }
 
-/// A file that is to be replaced may be the only one with the runs of its result.
-fn refuse_whole(file: &Path) -> Result<(), Error> {
-    let is_kept = written(file)?.is_some_and(|there| there.value.get(KEPT).is_some());
-    if is_kept {
-        return Ok(());
+/// The file of the runs of a result in a folder, where they were made with real TCP.
+fn made_runs(of: &Path, value: &Value) -> Option<PathBuf> {
+    let files = [of.join(RUNS), of.join(RUNS_OF).join(RUNS)];
+    files.into_iter().find(|file| arm(value) != "sim" && file.exists())
+}
+
+/// A file that is to be replaced may be the only one with the runs of its result, may have been made later,
+/// or have runs with real TCP beside it in whose place none come.
+fn refuse_loss(file: &Path, date: &str, has_runs: bool) -> Result<(), Error> {
+    let refused =
+        |what: String, remedy: &str| Err(Error::input(format!("{} {what}: {remedy}", file.display())));
+    let Some(there) = written(file)? else {
+        return refused("is none of `weir reproduce`".into(), "name another folder");
+    };
+    if there.value.get(KEPT).is_none() {
+        let remedy = "name another folder, as what is kept in the place of a result is without its runs";
+        return refused("is a whole result".into(), remedy);
     }
-    let remedy = "name another folder, as what is kept in the place of a result is without its runs";
-    Err(Error::input(format!("{} is a whole result: {remedy}", file.display())))
+    if there.made.date.as_str() > date {
+        let what = format!("is of {}, and what would take its place of {date}", there.made.date);
+        return refused(what, "remove its folder first if that is meant");
+    }
+    if !has_runs && file.with_file_name(RUNS_OF).join(RUNS).exists() {
+        let what = format!("has the file of its runs beside it, and what would take its place has no {RUNS}");
+        return refused(what, "remove its folder first if that is meant");
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -269,11 +287,21 @@ mod tests {
         }
         assert!(fs::read_to_string(out.join("a").join(RESULT)).unwrap().contains("\"runs\""));
 
-        // With its runs, and not with those of an earlier one.
+        // With its runs, and not with those of an earlier one; nor goes what is later, or has runs.
         let runs = kept.join("a").join(RUNS_OF);
         fs::write(out.join("a").join(RUNS), "runs").unwrap();
         keep(&out.join("a"), &kept).unwrap();
         assert_eq!(fs::read_to_string(runs.join(RUNS)).unwrap(), "runs");
+        fs::remove_file(out.join("a").join(RUNS)).unwrap();
+        let told = refused(keep(&out.join("a"), &kept));
+        assert!(told.contains("has the file of its runs beside it"), "{told}");
+        fs::write(out.join("a").join(RUNS), "runs").unwrap();
+        let mut earlier = result("avq");
+        earlier["made"]["date"] = json!("2026-11-26");
+        write(&out.join("a"), &earlier);
+        let told = refused(keep(&out.join("a"), &kept));
+        assert!(told.contains("is of 2026-11-27, and what would take its place of 2026-11-26"), "{told}");
+        write(&out.join("a"), &result("avq"));
         let again = root.join("again");
         fs::create_dir_all(&again).unwrap();
         keep(&kept, &again).unwrap();
