@@ -39,19 +39,21 @@ pub fn outcome(claim: &Claim) -> String {
     format!("{}{own}", Judged::of(claim).word())
 }
 
-/// How many of how many claims held, and how many were not judged; criteria of this program's apart.
+/// How many of the claims that were judged held, and how many were not judged; criteria of this program's
+/// apart.
 pub(crate) fn tally(claims: &[Claim], what: &str) -> String {
     let (own, claims): (Vec<&Claim>, Vec<&Claim>) = claims.iter().partition(|claim| claim.own);
-    let held = |claims: &[&Claim]| claims.iter().filter(|c| c.held).count();
-    let undecided = match claims.iter().filter(|c| c.undecided).count() {
-        0 => String::new(),
-        undecided => format!(", {undecided} not judged"),
+    let counted = |claims: &[&Claim], what: &str| {
+        let held = claims.iter().filter(|c| c.held).count();
+        let open = claims.iter().filter(|c| c.undecided).count();
+        let undecided = if open == 0 { String::new() } else { format!(", {open} not judged") };
+        format!("{held} of {} {what}{undecided}", claims.len() - open)
     };
     let of_own = match own.len() {
         0 => String::new(),
-        all => format!("; {} of {all} criteria of our own", held(&own)),
+        _ => format!("; {}", counted(&own, "criteria of our own")),
     };
-    format!("{} of {} {what}held{undecided}{of_own}", held(&claims), claims.len())
+    format!("{}{of_own}", counted(&claims, &format!("{what}held")))
 }
 
 #[cfg(test)]
@@ -64,6 +66,8 @@ mod tests {
         let claims = [claim(true, false), claim(false, false), claim(true, true)];
         assert_eq!(tally(&claims[..2], "claims "), "1 of 2 claims held");
         assert_eq!(tally(&claims, "claims "), "1 of 2 claims held; 1 of 1 criteria of our own");
+        let open = [claim(true, false), Claim { undecided: true, ..claim(false, false) }];
+        assert_eq!(tally(&open, "claims "), "1 of 1 claims held, 1 not judged");
         assert_eq!(claims.each_ref().map(outcome), ["held", "missed", "held (own)"]);
     }
 }

@@ -52,10 +52,11 @@ impl Outcome {
         let Some(claims) = self.claims.as_mut().filter(|_| host.is_interrupted()) else { return };
         claims.retain(is_measured);
         self.beside.iter_mut().for_each(|rows| rows.retain(|row| !row.ours.contains(MISSING)));
-        host.say(&"interrupted: claims whose runs were not made are left out");
         if self.origins.lacks_cases {
             claims.iter_mut().for_each(|claim| open(claim, LACKING));
             host.say(&"interrupted: claims are judged once each point has a run; --resume goes on");
+        } else {
+            host.say(&"interrupted: claims whose runs were not made are left out; --resume goes on");
         }
     }
 

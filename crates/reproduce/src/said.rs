@@ -156,7 +156,9 @@ pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
         claims.into_iter().partition(|claim| claim.id == WITNESS);
     let apart = |claims: &[&Claim]| {
         let held = claims.iter().filter(|claim| claim.held).count();
-        json!({ "held": held, "missed": claims.iter().filter(|claim| claim.is_missed()).count() })
+        let [missed, open] = [Claim::is_missed, |claim: &Claim| claim.undecided]
+            .map(|is: fn(&Claim) -> bool| claims.iter().filter(|claim| is(claim)).count());
+        json!({ "held": held, "missed": missed, "undecided": open })
     };
     let mut by_id: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
     for claim in &claims {
@@ -219,11 +221,14 @@ mod tests {
         assert_eq!(claims[0].why().as_deref(), Some("is missed: why"));
         tell(&mut claims, &[row("2 flows", "10 to 20 ms", "why").own()], &none).unwrap();
         let apart = totals(&claims, &[]);
-        assert_eq!((&apart["judged"], &apart["own"]), (&json!(2), &json!({ "held": 0, "missed": 1 })));
+        assert_eq!(
+            (&apart["judged"], &apart["own"]),
+            (&json!(2), &json!({ "held": 0, "missed": 1, "undecided": 0 }))
+        );
         let alike = Claim { id: WITNESS.into(), held: true, ..Claim::default() };
         let beside = totals(&[claims.to_vec(), vec![alike]].concat(), &[]);
         assert_eq!((&beside["judged"], &beside["by_id"]), (&apart["judged"], &apart["by_id"]));
-        assert_eq!(beside["beside_ns2"], json!({ "held": 1, "missed": 0 }));
+        assert_eq!(beside["beside_ns2"], json!({ "held": 1, "missed": 0, "undecided": 0 }));
         leave_open(&mut claims, &[("A5", "2 flows", "no room")]);
         assert_eq!(claims[0].why().as_deref(), Some("is not judged: no room"));
         assert_eq!(total["by_id"]["A5"]["missed"], 2);

@@ -217,7 +217,7 @@ const RESULT: &str = "result.json";
 const HEAD: &str = "# Results of reproductions
 
 This page is made by `weir reproduce summary` from what `weir reproduce` wrote; nothing in it is written by hand, and its numbers are measured by the runs of each section: words are those of the program (what a paper says, where a bound comes from, and what the cause of a miss is, up to the colon behind which the experiment's numbers stand). A section whose files were lost says so: it was taken over from an earlier page. Each section says which command made it, when, with which commit, on which machine and with how many \
-runs. \"Paper\" is what the paper says, \"bound\" what was judged by, \"basis\" where that bound comes from. What is run, and what was found: [reproduction.md](reproduction.md). Measurements that are no reproduction: \
+runs; of one that was \"judged\" then, runs were made before, as it tells below. \"Paper\" is what the paper says, \"bound\" what was judged by, \"basis\" where that bound comes from. What is run, and what was found: [reproduction.md](reproduction.md). Measurements that are no reproduction: \
 [measurements.md](measurements.md).
 
 ";
@@ -546,8 +546,13 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
     let _ = writeln!(out, "## {}\n", heading(outcome));
     let _ = writeln!(
         out,
-        "`{command}` ({folder}): {}, commit {}, version {}; {}; {}.\n",
-        made.date, made.commit, made.version, made.machine, runs.repetitions
+        "`{command}` ({folder}): {}{}, commit {}, version {}; {}; {}.\n",
+        if commits(&made.commit, value).len() > 1 { "judged " } else { "" },
+        made.date,
+        made.commit,
+        made.version,
+        made.machine,
+        runs.repetitions
     );
     let then = match commits(&made.commit, value).len() {
         1 => "that commit",

@@ -186,8 +186,13 @@ pub fn keep(root: &Path, folder: &Path) -> Result<Kept, Error> {
             )));
         }
     }
-    if results.is_empty() && told.interrupted.is_empty() {
-        return Err(none_below(root));
+    if results.is_empty() {
+        let Some(one) = told.interrupted.first() else { return Err(none_below(root)) };
+        let remedy = "go on with its command and --resume";
+        return Err(Error::input(format!(
+            "nothing to keep: of {} not all runs were made; {remedy}",
+            one.display()
+        )));
     }
     told.results = results.len();
     for (file, (value, of)) in &results {
