@@ -40,6 +40,7 @@ pub mod quic;
 mod responsiveness;
 pub mod side;
 mod sock_diag;
+mod socket;
 mod supported;
 pub mod tcpinfo;
 pub mod traffic;

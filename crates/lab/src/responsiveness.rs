@@ -9,11 +9,11 @@ use crate::error::{Error, Result};
 use crate::netns::{Testbed, address, enter_netns};
 use crate::process::{SpawnOptions, block_on, set_affinity};
 use crate::side::Side;
+use crate::socket::set_option;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ const HEADERS: u8 = 1;
 const PIECE: usize = 1400;
 /// Bytes that a server gives to the kernel before they are sent, so that answers need not wait behind more
 /// ("Interaction with End Systems": TCP_NOTSENT_LOWAT).
-const UNSENT: libc::c_int = 2 * (HEADER + PIECE) as libc::c_int;
+const UNSENT: u32 = 2 * (HEADER + PIECE) as u32;
 /// Bytes that a client takes from the kernel at once.
 const TAKEN: usize = 64 * 1024;
 /// What is asked for: an object without end, or one of a byte.
@@ -172,7 +172,7 @@ async fn serve(listener: TcpListener, stop: &AtomicBool) {
 
 /// Answers requests of a connection, small ones between pieces of a large object as they come.
 async fn answer(stream: TcpStream) -> io::Result<()> {
-    keep_little_unsent(&stream)?;
+    set_option(&stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT)?;
     stream.set_nodelay(true)?;
     let (mut reader, mut writer) = stream.into_split();
     let (asked, mut requests) = queue::unbounded_channel();
@@ -203,20 +203,6 @@ async fn answer(stream: TcpStream) -> io::Result<()> {
     let result: io::Result<()> = served.await;
     reading.abort();
     result
-}
-
-fn keep_little_unsent(stream: &TcpStream) -> io::Result<()> {
-    // SAFETY: an open socket and a whole number that lives as long as the call.
-    let code = unsafe {
-        libc::setsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_NOTSENT_LOWAT,
-            std::ptr::from_ref(&UNSENT).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// A loaded connection.

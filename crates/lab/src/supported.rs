@@ -19,8 +19,7 @@ pub fn check(scenario: &Scenario) -> Result<()> {
         let paths = [("rtt", other_rtt), ("mtu", other_mtu)];
         keys.extend(paths.iter().filter(|(_, other)| *other).map(|(key, _)| format!("flows.{i}.{key}")));
     }
-    keys.extend(lacking_ecn(&scenario.flows));
-    keys.extend(never_pacing(&scenario.flows));
+    keys.extend(against_linux(&scenario.flows));
     keys.extend(scenario.unplayed(Arm::Row));
     keys.extend(other_bursts(&scenario.flows));
     refuse(&keys)?;
@@ -33,22 +32,18 @@ pub fn check_flows(groups: &[FlowGroup]) -> Result<()> {
         flows.unplayed(Arm::Row).into_iter().map(move |key| format!("flows.{i}.{key}"))
     };
     let unplayed = groups.iter().enumerate().flat_map(keys);
-    let lacking = lacking_ecn(groups).chain(never_pacing(groups));
-    let keys: Vec<String> = lacking.chain(unplayed).chain(other_bursts(groups)).collect();
+    let keys: Vec<String> = against_linux(groups).chain(unplayed).chain(other_bursts(groups)).collect();
     refuse(&keys)
 }
 
-/// Groups that do without the ECN their congestion control is made for: Linux negotiates it whatever routes
-/// say.
-fn lacking_ecn(groups: &[FlowGroup]) -> impl Iterator<Item = String> {
-    let lacking = groups.iter().enumerate().filter(|(_, flows)| flows.lacks_ecn());
-    lacking.map(|(i, _)| format!("flows.{i}.ecn"))
-}
-
-/// Groups that are not to pace: a socket can ask Linux for pacing, and not for none.
-fn never_pacing(groups: &[FlowGroup]) -> impl Iterator<Item = String> {
-    let never = groups.iter().enumerate().filter(|(_, flows)| flows.host.pacing == Pacing::Off);
-    never.map(|(i, _)| format!("flows.{i}.pacing"))
+/// What groups do without that Linux does: it negotiates the ECN that a congestion control is made for
+/// whatever routes say, and a socket can ask for pacing, and not for none.
+fn against_linux(groups: &[FlowGroup]) -> impl Iterator<Item = String> {
+    let of = |key: &'static str, is: fn(&FlowGroup) -> bool| {
+        let lacking = groups.iter().enumerate().filter(move |(_, flows)| is(flows));
+        lacking.map(move |(i, _)| format!("flows.{i}.{key}"))
+    };
+    of("ecn", FlowGroup::lacks_ecn).chain(of("pacing", |flows| flows.host.pacing == Pacing::Off))
 }
 
 /// Groups whose bursts are not those of the first: they share an interface.

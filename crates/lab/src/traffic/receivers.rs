@@ -8,6 +8,7 @@
 //! stays the same while data waits; the low-water mark only wakes their programs less often.
 
 use crate::error::{Error, Result};
+use crate::socket::set_option;
 use socket2::{SockAddr, Socket, Type};
 use std::fs;
 use std::io;
@@ -69,23 +70,9 @@ impl Receiving {
             (libc::SOL_SOCKET, libc::SO_RCVLOWAT, self.low_water),
             (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, self.window),
         ];
-        options.into_iter().try_for_each(|(level, option, value)| set(socket, level, option, value))
+        let set = |(level, option, value)| set_option(socket, level, option, value);
+        options.into_iter().try_for_each(set).map_err(|e| Error::system("set how a connection receives", e))
     }
-}
-
-fn set(socket: &impl AsRawFd, level: libc::c_int, option: libc::c_int, value: u32) -> Result<()> {
-    let value = value as libc::c_int;
-    // SAFETY: an open socket, and an integer with its size.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
-        )
-    };
-    if result < 0 { Err(Error::last("set how a connection receives")) } else { Ok(()) }
 }
 
 fn open_process(pid: u32) -> io::Result<OwnedFd> {

@@ -7,6 +7,7 @@ use crate::netns::{Testbed, enter_netns, in_netns};
 use crate::process::{SpawnOptions, block_on, set_affinity, set_nice};
 use crate::side::Side;
 use crate::sock_diag::TcpInfo;
+use crate::socket::set_option;
 use crate::tcpinfo::{FlowTable, PortEnd};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::cell::{Cell, RefCell};
@@ -442,29 +443,13 @@ async fn first(one: impl Future, other: impl Future) {
     .await;
 }
 
-/// Makes a connection of any congestion control pace.
-fn pace(socket: &Socket) -> io::Result<()> {
-    let rate = PACED_BYTES_PER_S;
-    // SAFETY: an open socket, and an integer with its size.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const rate).cast(),
-            size_of_val(&rate) as libc::socklen_t,
-        )
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
 /// A connection that has been asked for, and its port.
 fn begin_to_connect(context: &Context) -> io::Result<(TcpStream, u16)> {
     let socket = Socket::new(domain(context.target.ip()), Type::STREAM, None)?;
     let flows = &context.job.group.flows;
     socket.set_tcp_congestion(flows.congestion.as_bytes())?;
     if flows.host.pacing == Pacing::On {
-        pace(&socket)?;
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, PACED_BYTES_PER_S)?;
     }
     socket.set_nonblocking(true)?;
     match socket.connect(&context.target.into()) {

@@ -6,6 +6,7 @@ use crate::command::{ip_batch, run};
 use crate::error::{Error, Result};
 use crate::netns::{self, address, in_netns, link_address, set_sysctl};
 use crate::side::Side;
+use crate::socket::set_option;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -25,7 +26,7 @@ const MTU: u32 = 1600;
 /// QoS flow of all packets.
 const QFI: u8 = 9;
 /// Room for bursts of the user-plane function.
-const SOCKET_BUFFER: libc::c_int = 16 << 20;
+const SOCKET_BUFFER: u32 = 16 << 20;
 /// Longest wait before the end is looked for.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -142,18 +143,9 @@ fn socket() -> Result<UdpSocket> {
     // Its own address comes later: the link gets it after the device.
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, gtpu::PORT)).map_err(failed)?;
     socket.set_read_timeout(Some(NAP)).map_err(failed)?;
-    let size = SOCKET_BUFFER;
-    // SAFETY: the pointer and the length describe `size`.
-    let code = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVBUFFORCE,
-            (&raw const size).cast(),
-            size_of_val(&size) as libc::socklen_t,
-        )
-    };
-    if code == 0 { Ok(socket) } else { Err(Error::last("give the base station's socket room for bursts")) }
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, SOCKET_BUFFER)
+        .map_err(|e| Error::system("give the base station's socket room for bursts", e))?;
+    Ok(socket)
 }
 
 fn readable(file: &File) -> bool {
