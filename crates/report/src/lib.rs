@@ -38,4 +38,4 @@ pub use escape::terminal;
 pub use file_set::{FileSet, SetFile, remove_leftovers};
 pub use files::{WriteError, read_regular, write_atomic};
 pub use panels::Policy;
-pub use tally::{Judged, outcome};
+pub use tally::{Judged, outcome, tally};

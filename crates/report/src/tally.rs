@@ -40,9 +40,9 @@ pub fn outcome(claim: &Claim) -> String {
 }
 
 /// How many of the claims that were judged held, and how many were not judged; criteria of this program's
-/// apart.
-pub(crate) fn tally(claims: &[Claim], what: &str) -> String {
-    let (own, claims): (Vec<&Claim>, Vec<&Claim>) = claims.iter().partition(|claim| claim.own);
+/// apart. `what` stands before "held", with a blank behind it, or is empty.
+pub fn tally<'a>(claims: impl IntoIterator<Item = &'a Claim>, what: &str) -> String {
+    let (own, claims): (Vec<&Claim>, Vec<&Claim>) = claims.into_iter().partition(|claim| claim.own);
     let counted = |claims: &[&Claim], what: &str| {
         let held = claims.iter().filter(|c| c.held).count();
         let open = claims.iter().filter(|c| c.undecided).count();

@@ -48,48 +48,37 @@ fn beside(bound: f64, value: f64, unit: Unit) -> String {
     }
 }
 
+/// The value beside one bound, on the side that the word says. What is not finite was not measured.
+fn against(
+    id: &str,
+    text: impl Into<String>,
+    (word, bound): (&str, f64),
+    value: f64,
+    unit: Unit,
+    is_there: fn(&f64, &f64) -> bool,
+) -> Claim {
+    let held = value.is_finite() && is_there(&value, &bound);
+    claim(id, text, format!("{word} {}", unit(bound)), beside(bound, value, unit), held)
+}
+
 /// The value is below a bound.
 pub fn below(id: &str, text: impl Into<String>, bound: f64, value: f64, unit: Unit) -> Claim {
-    claim(
-        id,
-        text,
-        format!("below {}", unit(bound)),
-        beside(bound, value, unit),
-        value.is_finite() && value < bound,
-    )
+    against(id, text, ("below", bound), value, unit, f64::lt)
 }
 
 /// The value is above a bound.
 pub fn above(id: &str, text: impl Into<String>, bound: f64, value: f64, unit: Unit) -> Claim {
-    claim(
-        id,
-        text,
-        format!("above {}", unit(bound)),
-        beside(bound, value, unit),
-        value.is_finite() && value > bound,
-    )
+    against(id, text, ("above", bound), value, unit, f64::gt)
 }
 
 /// The value reaches a bound.
 pub fn at_least(id: &str, text: impl Into<String>, bound: f64, value: f64, unit: Unit) -> Claim {
-    claim(
-        id,
-        text,
-        format!("at least {}", unit(bound)),
-        beside(bound, value, unit),
-        value.is_finite() && value >= bound,
-    )
+    against(id, text, ("at least", bound), value, unit, f64::ge)
 }
 
 /// The value does not exceed a bound.
 pub fn at_most(id: &str, text: impl Into<String>, bound: f64, value: f64, unit: Unit) -> Claim {
-    claim(
-        id,
-        text,
-        format!("at most {}", unit(bound)),
-        beside(bound, value, unit),
-        value.is_finite() && value <= bound,
-    )
+    against(id, text, ("at most", bound), value, unit, f64::le)
 }
 
 /// The value lies in a range.

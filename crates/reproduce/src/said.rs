@@ -155,10 +155,8 @@ pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
     let (compared, claims): (Vec<&Claim>, Vec<&Claim>) =
         claims.into_iter().partition(|claim| claim.id == WITNESS);
     let apart = |claims: &[&Claim]| {
-        let held = claims.iter().filter(|claim| claim.held).count();
-        let [missed, open] = [Claim::is_missed, |claim: &Claim| claim.undecided]
-            .map(|is: fn(&Claim) -> bool| claims.iter().filter(|claim| is(claim)).count());
-        json!({ "held": held, "missed": missed, "undecided": open })
+        let count = |is: fn(&Claim) -> bool| claims.iter().filter(|claim| is(claim)).count();
+        json!({ "held": count(|c| c.held), "missed": count(Claim::is_missed), "undecided": count(|c| c.undecided) })
     };
     let mut by_id: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
     for claim in &claims {

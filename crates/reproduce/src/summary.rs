@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_measure::result::Claim;
-use weir_report::read_regular;
+use weir_report::{read_regular, tally};
 use weir_units::Rate;
 
 /// A paper, with what is said of its claims today.
@@ -258,7 +258,7 @@ struct Written {
 fn written(file: &Path) -> Result<Option<Written>, Error> {
     let text = read_regular(file).map_err(|e| damaged(file, &e))?;
     let value: Value = serde_json::from_slice(&text).map_err(|e| damaged(file, &e))?;
-    let is_reproduced = ["paper", "totals", "of_runs"].iter().any(|key| value.get(key).is_some());
+    let is_reproduced = ["paper", "totals", KEPT].iter().any(|key| value.get(key).is_some());
     if value.is_object() && !is_reproduced {
         return Ok(None);
     }
@@ -544,20 +544,15 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
     let Outcome { made, value, runs, command, folder, code, again, .. } = outcome;
     let claims = claims_of(outcome, all);
     let _ = writeln!(out, "## {}\n", heading(outcome));
+    let (judged, then) = match commits(&made.commit, value).len() {
+        1 => ("", "that commit"),
+        _ => ("judged ", "the commits that made its runs and judged them"),
+    };
     let _ = writeln!(
         out,
-        "`{command}` ({folder}): {}{}, commit {}, version {}; {}; {}.\n",
-        if commits(&made.commit, value).len() > 1 { "judged " } else { "" },
-        made.date,
-        made.commit,
-        made.version,
-        made.machine,
-        runs.repetitions
+        "`{command}` ({folder}): {judged}{}, commit {}, version {}; {}; {}.\n",
+        made.date, made.commit, made.version, made.machine, runs.repetitions
     );
-    let then = match commits(&made.commit, value).len() {
-        1 => "that commit",
-        _ => "the commits that made its runs and judged them",
-    };
     let _ = writeln!(out, "{}\n", code.told(then));
     if let Some(again) = again {
         let _ = writeln!(out, "{}\n", again.told(of_each_case(value).count()));
@@ -579,18 +574,10 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
     }
     if !claims.is_empty() {
         let (beside, others): (Vec<&Claim>, Vec<&Claim>) = claims.iter().partition(|c| c.id == WITNESS);
-        let (own, of_paper): (Vec<&Claim>, Vec<&Claim>) = others.into_iter().partition(|c| c.own);
-        let held = |claims: &[&Claim]| claims.iter().filter(|c| c.held).count();
-        let (open, judged): (Vec<&Claim>, Vec<&Claim>) = of_paper.into_iter().partition(|c| c.undecided);
-        let _ = write!(out, "Claims: {} of {} held", held(&judged), judged.len());
-        if !open.is_empty() {
-            let _ = write!(out, ", {} not judged", open.len());
-        }
-        if !own.is_empty() {
-            let _ = write!(out, "; {} of {} criteria of our own", held(&own), own.len());
-        }
+        let _ = write!(out, "Claims: {}", tally(others, ""));
         if !beside.is_empty() {
-            let _ = write!(out, "; {} of {} comparisons with {WITNESS} agree", held(&beside), beside.len());
+            let agreeing = beside.iter().filter(|c| c.held).count();
+            let _ = write!(out, "; {agreeing} of {} comparisons with {WITNESS} agree", beside.len());
         }
         match outcome.claims.len() - claims.len() {
             0 => out.push_str(".\n\n"),

@@ -427,7 +427,7 @@ fn background(m: &Measured) -> Vec<Claim> {
     let text = "HULL's phantom queue at 95 % of the link leaves the rest free, with DCTCP";
     claims.push(within("A19", text, 0.90..=0.95, used, percent));
     claims.push(below("A19", "and so the real queue stays short (95 %)", 1.0, delay, ms));
-    for (series, what) in ONE_BDP {
+    for (series, what, _) in ONE_BDP {
         let whole = m.only(|case| case.series == series);
         let flows = whole.flows();
         let used = |n: u32| whole.utilization(series, n);

@@ -125,10 +125,8 @@ fn blame(failure: Error, rate: Option<&str>) -> Error {
 fn folder(arguments: &Arguments, what: &str) -> PathBuf {
     let quick = if arguments.quick { "-quick" } else { "" };
     // However it was spelled; one that is none is refused before anything is written.
-    let rate = arguments
-        .rate
-        .as_ref()
-        .map(|rate| weir_units::parse_rate(rate).map_or(rate.clone(), |r| r.to_string()));
+    let named = |rate: &str| weir_units::parse_rate(rate).map_or(rate.to_string(), |rate| rate.to_string());
+    let rate = arguments.rate.as_deref().map(named);
     let rate = rate.map_or(String::new(), |rate| format!("-{}", rate.replace('/', "p")));
     arguments.out.join(format!("steering-{what}{rate}{quick}"))
 }
@@ -164,12 +162,8 @@ mod tests {
 
     #[test]
     fn a_folder_has_one_name_however_its_rate_is_spelled() {
-        let of = |rate: &str| {
-            folder(
-                &Arguments { rate: Some(rate.into()), ..super::tests::arguments("5", false) },
-                "figure5-sim",
-            )
-        };
+        let at = |rate: &str| Arguments { rate: Some(rate.into()), ..arguments("5", false) };
+        let of = |rate: &str| folder(&at(rate), "figure5-sim");
         for rate in ["1Gbit/s", "1000Mbit/s", "1 Gbit/s"] {
             assert_eq!(of(rate), PathBuf::from("out/steering-figure5-sim-1Gbitps"), "{rate}");
         }

@@ -12,14 +12,13 @@ pub const HALF: &str = "GSP-AS <49 %, 50 %>";
 pub const EIGHTY: &str = "GSP-AS <79 %, 80 %>";
 /// The virtual queue of related work, at its fixed fraction of 95 %.
 pub const HULL: &str = "HULL";
-/// The rule of thumb for a tail-drop buffer: what it is called, and with which senders.
-pub const ONE_BDP: [(&str, &str); 4] = [
-    ("TD 1 bdp", "CUBIC, round-trip time 50 ms"),
-    ("TD 1 bdp, Reno", "Reno, 50 ms"),
-    ("TD 1 bdp, 10 ms", "CUBIC, 10 ms"),
-    ("TD 1 bdp, 200 ms", "CUBIC, 200 ms"),
+/// The rule of thumb for a tail-drop buffer: the curves, with which senders, and what is changed for them.
+pub const ONE_BDP: [(&str, &str, Changes); 4] = [
+    ("TD 1 bdp", "CUBIC, round-trip time 50 ms", &[("aqm.limit", "50ms")]),
+    ("TD 1 bdp, Reno", "Reno, 50 ms", &[("aqm.limit", "50ms"), ("flows.0.congestion", "reno")]),
+    ("TD 1 bdp, 10 ms", "CUBIC, 10 ms", &[("aqm.limit", "10ms"), ("path.rtt", "10ms")]),
+    ("TD 1 bdp, 200 ms", "CUBIC, 200 ms", &[("aqm.limit", "200ms"), ("path.rtt", "200ms")]),
 ];
-const ONE_BDP_FLOWS: &[u32] = &[1, 2, 9, 36];
 /// A quarter of it, under an algorithm that desynchronizes losses.
 pub const QUARTER: &str = "GSP 1/4 bdp";
 
@@ -31,7 +30,8 @@ const OF_HULL: File = scenario_file!("steering_text_hull.toml");
 /// A curve, its scenario, what is changed in it, and its numbers of flows.
 type Experiment = (&'static str, File, Changes, &'static [u32]);
 
-const EXPERIMENTS: [Experiment; 9] = [
+/// Before those of a buffer of one bandwidth-delay product.
+const EXPERIMENTS: [Experiment; 4] = [
     (BLOATED, TAIL_DROP, &[("link.rate", "2Mbit/s"), ("link.buffer", "1MB"), ("run.duration", "120s")], &[1]),
     (
         HALF,
@@ -46,17 +46,16 @@ const EXPERIMENTS: [Experiment; 9] = [
         &[2, 3, 6, 9, 12, 18, 24, 36],
     ),
     (HULL, OF_HULL, &[], &[9]),
-    (ONE_BDP[0].0, TAIL_DROP, &[("aqm.limit", "50ms")], ONE_BDP_FLOWS),
-    (ONE_BDP[1].0, TAIL_DROP, &[("aqm.limit", "50ms"), ("flows.0.congestion", "reno")], ONE_BDP_FLOWS),
-    (ONE_BDP[2].0, TAIL_DROP, &[("aqm.limit", "10ms"), ("path.rtt", "10ms")], ONE_BDP_FLOWS),
-    (ONE_BDP[3].0, TAIL_DROP, &[("aqm.limit", "200ms"), ("path.rtt", "200ms")], ONE_BDP_FLOWS),
-    (QUARTER, OF_GSP, &[], &[36]),
 ];
+const LESS: Experiment = (QUARTER, OF_GSP, &[], &[36]);
 
 /// Every run, the same at each rate.
 pub fn plan(seeds: u32) -> Result<Vec<Planned<Case>>, Error> {
     let mut plan = Vec::new();
-    for (series, file, changes, flows) in EXPERIMENTS {
+    let of_buffer =
+        |(series, _, changes): (_, &str, _)| -> Experiment { (series, TAIL_DROP, changes, &[1, 2, 9, 36]) };
+    let experiments = EXPERIMENTS.into_iter().chain(ONE_BDP.map(of_buffer)).chain([LESS]);
+    for (series, file, changes, flows) in experiments {
         let scenario = document(file, changes.iter().copied())?.scenario().map_err(Error::input)?;
         for scenario in scenario.expand().into_iter().map(|point| point.scenario) {
             if !flows.contains(&scenario.flows[0].count) {
@@ -78,7 +77,7 @@ mod tests {
         let plan = plan(2).unwrap_or_else(|e| panic!("{e:?}"));
         let count = |series: &str| plan.iter().filter(|planned| planned.case.series == series).count();
         assert_eq!([BLOATED, HALF, EIGHTY, HULL, QUARTER].map(count), [2, 2, 16, 2, 2]);
-        assert_eq!(ONE_BDP.map(|(series, _)| count(series)), [8; 4]);
+        assert_eq!(ONE_BDP.map(|(series, ..)| count(series)), [8; 4]);
         assert!(plan.iter().all(|planned| planned.case.figure == Part::Text));
     }
 }

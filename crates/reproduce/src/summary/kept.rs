@@ -175,11 +175,12 @@ pub fn keep(root: &Path, folder: &Path) -> Result<Kept, Error> {
             value.pointer_mut(without_runs).and_then(Value::as_object_mut).map(|all| all.remove("runs"));
         }
         let target = folder.join(of.file_name().unwrap_or("results".as_ref())).join(RESULT);
+        let runs_file = made_runs(&of, &value);
         if target.exists() {
             told.replaced += 1;
-            refuse_loss(&target, &made.date, made_runs(&of, &value).is_some() || arm(&value) == "sim")?;
+            refuse_loss(&target, &made.date, runs_file.is_some() || arm(&value) == "sim")?;
         }
-        if let Some((_, other)) = results.insert(target, (value, of.clone())) {
+        if let Some((_, other, _)) = results.insert(target, (value, of.clone(), runs_file)) {
             let (of, other) = (of.display(), other.display());
             return Err(Error::input(format!(
                 "{of} and {other} would be kept under one name: name the folder of one"
@@ -195,28 +196,29 @@ pub fn keep(root: &Path, folder: &Path) -> Result<Kept, Error> {
         )));
     }
     told.results = results.len();
-    for (file, (value, of)) in &results {
+    for (file, (value, of, runs_file)) in &results {
         let text = serde_json::to_string_pretty(value).expect("plain data") + "\n";
         let failed =
             |e: &dyn std::fmt::Display| Error::Failed(format!("cannot keep {}: {e}", file.display()));
         std::fs::create_dir_all(file.parent().unwrap_or(folder)).map_err(|e| failed(&e))?;
-        keep_runs(of, value, file.parent().unwrap_or(folder))?;
+        keep_runs(of, runs_file.as_deref(), file.parent().unwrap_or(folder))?;
         weir_report::write_atomic(file, text.as_bytes()).map_err(|e| failed(&e))?;
     }
     Ok(told)
 }
 
-/// Puts the file of the runs of a result beside what is kept of it, or takes away that of an earlier result.
-fn keep_runs(of: &Path, value: &Value, kept: &Path) -> Result<(), Error> {
+/// Puts the file of the runs of a result in a folder beside what is kept of it, or takes away that of an
+/// earlier result.
+fn keep_runs(of: &Path, made: Option<&Path>, kept: &Path) -> Result<(), Error> {
     if of.canonicalize().ok() == kept.canonicalize().ok() {
         return Ok(());
     }
     let there = kept.join(RUNS_OF);
     let failed = |e: &dyn std::fmt::Display| Error::Failed(format!("cannot keep {}: {e}", there.display()));
-    let Some(made) = made_runs(of, value) else {
+    let Some(made) = made else {
         return FileSet::remove(&there).map_err(|e| failed(&e));
     };
-    let bytes = read_regular(&made).map_err(|e| damaged(&made, &e))?;
+    let bytes = read_regular(made).map_err(|e| damaged(made, &e))?;
     std::fs::create_dir_all(&there).map_err(|e| failed(&e))?;
     FileSet::append(&there, RUNS, bytes).map_err(|e| failed(&e))
 }
