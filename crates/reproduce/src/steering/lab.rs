@@ -28,8 +28,8 @@ struct Short {
 /// Steering converges while static set points are just there, and in a short run it must not remember its
 /// start for ten seconds and more.
 const QUICK_STEERED: Changes = &[
-    ("run.duration", "24s"),
-    ("run.warmup", "14s"),
+    ("run.duration", "40s"),
+    ("run.warmup", "20s"),
     ("policy.memory_rate", "2s"),
     ("policy.memory_depth", "2s"),
     ("policy.virtual_memory", "2s"),
