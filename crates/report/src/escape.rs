@@ -41,6 +41,23 @@ pub fn terminal(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
+/// Text for a line of Markdown: what would begin an element of HTML is text, and control characters, which
+/// could end the line, become spaces or U+FFFD.
+pub fn markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let begins = |next: &char| next.is_ascii_alphabetic() || matches!(next, '/' | '!' | '?');
+        match c {
+            '<' if chars.peek().is_some_and(begins) => out.push_str("&lt;"),
+            '\t' | '\n' | '\r' => out.push(' '),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +67,7 @@ mod tests {
         assert_eq!(xml("a<b>&\"'\u{1b}"), "a&lt;b&gt;&amp;&quot;&#39;\u{fffd}");
         assert_eq!(json_in_script(r#"["</script>"]"#), r#"["\u003c/script\u003e"]"#);
         assert_eq!(terminal("\u{1b}[31mred"), "\u{fffd}[31mred");
+        let told = "<99 %, a<b><!-- <script>\n## x\u{1b}";
+        assert_eq!(markdown(told), "<99 %, a&lt;b>&lt;!-- &lt;script> ## x\u{fffd}");
     }
 }

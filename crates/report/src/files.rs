@@ -1,15 +1,15 @@
 //! Files that are whole or not there.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A file could not be written; nothing was left behind in its place.
+/// A file could not be written; nothing was left behind in its place. A device or a pipe may have got a part.
 #[derive(Debug)]
 pub struct WriteError {
-    /// The file that was asked for.
+    /// The file that was asked for, or the one that a link names.
     pub path: PathBuf,
     /// What was being done.
     pub step: &'static str,
@@ -38,7 +38,45 @@ impl std::error::Error for WriteError {
 /// The bytes go to a temporary file in the same folder, are forced to the disk, and are then renamed over
 /// `path`. The folder must exist.
 pub fn write_atomic(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
-    let path = path.as_ref();
+    write_with_mode(path.as_ref(), bytes.as_ref(), None)
+}
+
+/// Writes `bytes` to a path that a user chose, as [`write_atomic`] does where a file is there or nothing.
+///
+/// A file that is there keeps its mode. Of a symbolic link the file is written that it names, and the link
+/// stays; one that names nothing is an error. A device or a pipe gets the bytes and stays, too: a pipe is
+/// waited for until somebody reads it.
+///
+/// # Errors
+///
+/// If the folder is not there, the path is a folder or a link that names no file, or it cannot be written.
+pub fn write_chosen(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
+    let (path, bytes) = (path.as_ref(), bytes.as_ref());
+    let fail = |step| move |source| WriteError { path: path.to_path_buf(), step, source };
+    match fs::metadata(path) {
+        Ok(there) if there.is_file() && path.is_symlink() => {
+            let file = path.canonicalize().map_err(fail("following the link"))?;
+            write_with_mode(&file, bytes, Some(there.permissions()))
+        }
+        Ok(there) if there.is_file() => write_with_mode(path, bytes, Some(there.permissions())),
+        Ok(there) if !there.is_dir() => {
+            let file = OpenOptions::new().write(true).open(path).map_err(fail("opening it"))?;
+            (&file).write_all(bytes).map_err(fail("writing the bytes"))
+        }
+        Err(error) if path.is_symlink() => {
+            let source = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    io::Error::new(io::ErrorKind::AlreadyExists, "the link names no file")
+                }
+                _ => error,
+            };
+            Err(fail("following the link")(source))
+        }
+        _ => write_with_mode(path, bytes, None),
+    }
+}
+
+fn write_with_mode(path: &Path, bytes: &[u8], mode: Option<Permissions>) -> Result<(), WriteError> {
     let fail = |step| move |source| WriteError { path: path.to_path_buf(), step, source };
     let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path does not name a file");
     path.file_name().ok_or_else(no_name).map_err(fail("reading the name"))?;
@@ -48,7 +86,10 @@ pub fn write_atomic(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<(
     };
     let (temporary, file) =
         Temporary::create(folder).map_err(fail("creating a temporary file in its folder"))?;
-    fill(file, bytes.as_ref()).map_err(fail("writing the bytes"))?;
+    if let Some(mode) = mode {
+        file.set_permissions(mode).map_err(fail("giving it the mode of the old file"))?;
+    }
+    fill(file, bytes).map_err(fail("writing the bytes"))?;
     temporary.rename(path).map_err(fail("renaming the temporary file"))?;
     sync_folder(folder);
     Ok(())

@@ -34,8 +34,8 @@ pub mod table;
 mod tally;
 
 pub use downsample::keep_extremes;
-pub use escape::terminal;
+pub use escape::{markdown, terminal};
 pub use file_set::{FileSet, SetFile, remove_leftovers};
-pub use files::{WriteError, read_regular, write_atomic};
+pub use files::{WriteError, read_regular, write_atomic, write_chosen};
 pub use panels::Policy;
 pub use tally::{Judged, outcome, tally};

@@ -11,7 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use weir_config::{Direction, Document, Rtt, Scenario};
 use weir_measure::result::{Recording, Summary};
 use weir_report::flent::{Facts, data_file, gzip};
-use weir_report::{FileSet, csv, write_atomic};
+use weir_report::{FileSet, csv, write_chosen};
 
 /// Write results of `weir sim`, `weir lab` or `weir run` as data files of Flent, which draws and compares
 /// them.
@@ -57,7 +57,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         match &out {
             Some(out) => {
                 std::fs::create_dir_all(out).map_err(|e| format!("cannot make {}: {e}", out.display()))?;
-                write_atomic(&path, bytes)?;
+                write_chosen(&path, bytes)?;
             }
             None => FileSet::append(&folder, FLENT, bytes)?,
         }

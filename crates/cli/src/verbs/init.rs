@@ -137,24 +137,12 @@ fn create(path: &Path, text: &str) -> io::Result<()> {
     })
 }
 
-/// Puts a file in the place of another, or of the one that a symbolic link names, with its mode; the old one
-/// is there until the new one is.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let path = path.canonicalize().unwrap_or_else(|_| path.into());
-    match fs::metadata(&path) {
-        Ok(old) if old.is_file() => {
-            weir_report::write_atomic(&path, text).map_err(|error| error.source)?;
-            fs::set_permissions(&path, old.permissions())
-        }
-        // A device or a pipe keeps nothing.
-        Ok(_) => OpenOptions::new().write(true).open(&path)?.write_all(text.as_bytes()),
-        Err(_) => create(&path, text),
-    }
-}
-
 /// A file that appears whole or not at all.
 fn write(file: &Path, text: &str, replaces: bool) -> Result<(), Failure> {
-    let done = if replaces { replace(file, text) } else { create(file, text) };
+    let done = match replaces {
+        true => weir_report::write_chosen(file, text).map_err(|error| error.source),
+        false => create(file, text),
+    };
     done.map_err(|error| {
         let remedy = match error.kind() {
             ErrorKind::NotFound => "make its folder first",

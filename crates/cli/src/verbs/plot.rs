@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_report::paper::{Chart, Style, draw, latex, numbers};
-use weir_report::{FileSet, read_regular, write_atomic};
+use weir_report::{FileSet, read_regular, write_chosen};
 
 /// Draw a figure for a paper from the results of `weir sweep`, `weir sim` or `weir lab`: PDF and SVG of the
 /// width and type size that are asked for, without a title, with confidence intervals, and the numbers as CSV
@@ -369,5 +369,5 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
             format!("cannot create {}: {e}; choose another path with --out", folder.display())
         })?;
     }
-    Ok(write_atomic(path, bytes)?)
+    Ok(write_chosen(path, bytes)?)
 }

@@ -196,7 +196,7 @@ struct Asqm {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
     machines: u32,
     /// How often each run is made, with other random numbers each time; otherwise 5, and 1 in the short form
-    /// and for the sweeps.
+    /// and, with real TCP, for the sweeps.
     #[arg(long, visible_alias = "runs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: Option<u32>,
     #[command(flatten)]
@@ -288,20 +288,8 @@ fn told(Kept { results, replaced, interrupted }: &Kept, folder: &Path) -> String
     told
 }
 
-/// A new file would take the place of a device, a pipe or a link.
-fn refuse_other_than_a_file(into: &Path) -> Result<(), Failure> {
-    match std::fs::symlink_metadata(into) {
-        Ok(there) if !there.is_file() => {
-            let remedy = "name a file, or leave --into out and redirect standard output";
-            Err(Failure::Input(format!("--into: {} is no regular file; {remedy}", into.display())))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Writes the page of what was made before.
 fn summarize(Summary { folder, repeated, keep, into }: Summary, output: &Output) -> Done {
-    into.as_deref().map_or(Ok(()), refuse_other_than_a_file)?;
     let folder = match keep {
         Some(kept) => {
             output.say(told(&summary::keep(&folder, &kept).map_err(failure)?, &kept));
@@ -312,7 +300,7 @@ fn summarize(Summary { folder, repeated, keep, into }: Summary, output: &Output)
     let page = summary::page(&folder, repeated.as_deref(), Path::new(".")).map_err(failure)?;
     match into {
         Some(file) => {
-            weir_report::write_atomic(&file, page.as_bytes()).map_err(|e| Failure::Failed(e.to_string()))?;
+            weir_report::write_chosen(&file, &page).map_err(|e| Failure::Failed(e.to_string()))?;
             let written = serde_json::json!({ "page": file.display().to_string() });
             output.result(&written, || format!("Page: {}", file.display()));
         }

@@ -5,7 +5,7 @@ use crate::common;
 use std::path::{Path, PathBuf};
 
 use weir_measure::result::LinkSample;
-use weir_report::{FileSet, csv, remove_leftovers, write_atomic};
+use weir_report::{FileSet, csv, remove_leftovers, write_atomic, write_chosen};
 
 /// A folder of its own that goes away with the test.
 struct Folder(PathBuf);
@@ -123,6 +123,48 @@ fn a_failure_names_the_path_and_leaves_nothing() {
 
     let nameless = write_atomic(Path::new("/"), "x").expect_err("it has no name");
     assert!(nameless.to_string().contains("does not name a file"));
+}
+
+/// Unix alone has such files.
+#[cfg(unix)]
+#[test]
+fn a_path_that_a_user_chose_stays_what_it_is() {
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+    let folder = Folder::new("chosen");
+    let path = |name: &str| folder.0.join(name);
+    let read = |name: &str| std::fs::read_to_string(path(name)).expect("it reads");
+
+    write_chosen(path("page"), "first").expect("nothing is there");
+    let private = std::fs::Permissions::from_mode(0o640);
+    std::fs::set_permissions(path("page"), private).expect("it is ours");
+    symlink("page", path("link")).expect("a link can be made");
+    write_chosen(path("link"), "second").expect("a link to a file");
+    assert_eq!((read("page"), path("link").is_symlink()), ("second".into(), true));
+    let mode = std::fs::metadata(path("page")).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+
+    symlink("nothing", path("dangling")).expect("a link can be made");
+    let told = write_chosen(path("dangling"), "x").expect_err("a link to nothing").to_string();
+    assert!(told.contains("dangling") && told.contains("the link names no file"), "{told}");
+    assert!(path("dangling").is_symlink());
+
+    let pipe = path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe)
+    });
+    write_chosen(&pipe, "third").expect("a pipe that is read");
+    assert_eq!(reader.join().expect("it ends").expect("it reads"), "third");
+    assert!(std::fs::metadata(&pipe).expect("it is there").file_type().is_fifo());
+
+    symlink("/dev/null", path("null")).expect("a link can be made");
+    write_chosen(path("null"), "x").expect("a device");
+    assert!(std::fs::metadata("/dev/null").expect("it is there").file_type().is_char_device());
+
+    std::fs::create_dir(path("taken")).expect("the folder can be made");
+    assert!(write_chosen(path("taken"), "x").is_err());
+    assert_eq!(folder.names(), ["dangling", "link", "null", "page", "pipe", "taken"]);
 }
 
 #[test]
