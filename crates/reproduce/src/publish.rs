@@ -133,7 +133,8 @@ impl Outcome {
     fn json(&self, folder: &Path, host: &dyn Host) -> Value {
         let mut result = self.about.clone();
         if let Some(claims) = &self.claims {
-            result["totals"] = totals(claims, self.unjudged);
+            let arm = self.about["arm"].as_str().unwrap_or_default();
+            result["totals"] = totals(claims, self.unjudged, arm);
             result["claims"] = json!(claims);
         }
         if let Some(rows) = &self.beside {

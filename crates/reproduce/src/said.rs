@@ -1,6 +1,7 @@
 //! What a paper says beside its claims as they are judged here: its own words and numbers, where the bound
 //! comes from, and why a claim is missed where that is known.
 
+use crate::choice::Arm;
 use crate::experiment::{Experiment, Points, expand};
 use crate::host::{Error, Host};
 use serde_json::{Value, json};
@@ -105,8 +106,33 @@ impl<'a> Experiments<'a> {
 /// paper.
 pub const WITNESS: &str = "ns-2";
 
-/// A claim of a paper that no run can judge, and why.
-pub type Unjudged = (&'static str, &'static str);
+/// A claim of a paper that is not judged in some arms.
+#[derive(Clone, Copy, Debug)]
+pub struct Unjudged {
+    /// Its identifier.
+    pub id: &'static str,
+    /// The arms.
+    arms: &'static [Arm],
+    /// Why not.
+    pub why: &'static str,
+}
+
+impl Unjudged {
+    /// Of which no run can tell.
+    pub const fn anywhere(id: &'static str, why: &'static str) -> Unjudged {
+        Unjudged { id, arms: &[Arm::Sim, Arm::Lab, Arm::Upf], why }
+    }
+
+    /// Which only simulated runs judge.
+    pub const fn live(id: &'static str, why: &'static str) -> Unjudged {
+        Unjudged { id, arms: &[Arm::Lab, Arm::Upf], why }
+    }
+
+    /// Whether this is so in the arm of this name.
+    pub fn is_in(&self, arm: &str) -> bool {
+        self.arms.iter().any(|this| this.name() == arm)
+    }
+}
 
 /// Puts beside each claim what the paper says of it, and beside a missed one its cause, with what the
 /// experiment found that shows it.
@@ -148,9 +174,9 @@ pub fn open(claim: &mut Claim, why: &str) {
 }
 
 /// The claims in numbers: how many were judged, held and missed, in all and for each identifier, of how many
-/// missed ones an experiment showed the cause and of how many one is assumed, and which claims no run can
-/// judge. Criteria of this program's, and comparisons with another simulator, count apart.
-pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
+/// missed ones an experiment showed the cause and of how many one is assumed, and which claims this arm does
+/// not judge. Criteria of this program's, and comparisons with another simulator, count apart.
+pub fn totals(claims: &[Claim], unjudged: &[Unjudged], arm: &str) -> Value {
     let (own, claims): (Vec<&Claim>, Vec<&Claim>) = claims.iter().partition(|claim| claim.own);
     let (compared, claims): (Vec<&Claim>, Vec<&Claim>) =
         claims.into_iter().partition(|claim| claim.id == WITNESS);
@@ -173,7 +199,9 @@ pub fn totals(claims: &[Claim], unjudged: &[Unjudged]) -> Value {
         "by_id": by_id.iter().map(|(id, [held, missed, undecided])| {
             (id.to_string(), json!({ "held": held, "missed": missed, "undecided": undecided }))
         }).collect::<serde_json::Map<_, _>>(),
-        "not_judgeable": unjudged.iter().map(|(id, why)| json!({ "id": id, "why": why })).collect::<Vec<_>>(),
+        "not_judgeable": unjudged.iter().filter(|claim| claim.is_in(arm)).map(|claim| {
+            json!({ "id": claim.id, "why": claim.why })
+        }).collect::<Vec<_>>(),
     })
 }
 
@@ -203,7 +231,11 @@ mod tests {
         tell(&mut claims, &table, &none).unwrap();
         let seen = claims.each_ref().map(|c| (c.paper.as_str(), c.cause.as_str()));
         assert_eq!(seen, [("10 to 20 ms", "why"), ("below 30 ms", ""), ("below 30 ms", "")]);
-        let total = totals(&claims, &[("A1", "background")]);
+        let total = totals(
+            &claims,
+            &[Unjudged::anywhere("A1", "background"), Unjudged::live("A2", "arithmetic")],
+            "sim",
+        );
         let wanted = [
             ("judged", 3),
             ("held", 1),
@@ -214,23 +246,23 @@ mod tests {
         ];
         wanted.iter().for_each(|(key, count)| assert_eq!(total[key], *count, "{key}"));
         claims[0].shown = true;
-        let total_shown = totals(&claims, &[]);
+        let total_shown = totals(&claims, &[], "sim");
         assert_eq!((&total_shown["cause_shown"], &total_shown["cause_assumed"]), (&json!(1), &json!(0)));
         assert_eq!(claims[0].why().as_deref(), Some("is missed: why"));
         tell(&mut claims, &[row("2 flows", "10 to 20 ms", "why").own()], &none).unwrap();
-        let apart = totals(&claims, &[]);
+        let apart = totals(&claims, &[], "sim");
         assert_eq!(
             (&apart["judged"], &apart["own"]),
             (&json!(2), &json!({ "held": 0, "missed": 1, "undecided": 0 }))
         );
         let alike = Claim { id: WITNESS.into(), held: true, ..Claim::default() };
-        let beside = totals(&[claims.to_vec(), vec![alike]].concat(), &[]);
+        let beside = totals(&[claims.to_vec(), vec![alike]].concat(), &[], "sim");
         assert_eq!((&beside["judged"], &beside["by_id"]), (&apart["judged"], &apart["by_id"]));
         assert_eq!(beside["beside_ns2"], json!({ "held": 1, "missed": 0, "undecided": 0 }));
         leave_open(&mut claims, &[("A5", "2 flows", "no room")]);
         assert_eq!(claims[0].why().as_deref(), Some("is not judged: no room"));
         assert_eq!(total["by_id"]["A5"]["missed"], 2);
-        assert_eq!(total["not_judgeable"][0]["id"], "A1");
+        assert_eq!(total["not_judgeable"], json!([{ "id": "A1", "why": "background" }]));
     }
 
     #[test]

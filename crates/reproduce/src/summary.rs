@@ -2,13 +2,15 @@
 //! whether the code that it depends on has changed since.
 
 mod code;
+mod history;
 mod kept;
 
 use crate::choice::{Arm, Choice, by_name};
 use crate::host::{Error, Made};
 use crate::said::{Said, Unjudged, WITNESS};
 use crate::{asqm, avq, steering, vaqm};
-use code::{Code, Harmless, commits, git};
+use code::{Code, Harmless, commits};
+use history::History;
 use kept::{KEPT, Runs};
 pub use kept::{Kept, keep};
 use serde_json::Value;
@@ -16,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_measure::result::Claim;
-use weir_report::{read_regular, tally};
+use weir_report::{markdown, read_regular, tally};
 use weir_units::Rate;
 
 /// A paper, with what is said of its claims today.
@@ -168,6 +170,7 @@ fn of_each_case(value: &Value) -> impl Iterator<Item = (String, &Value)> {
 ///
 /// If a folder cannot be read, has no results, or one of them is damaged or does not say when it was made.
 pub fn page(root: &Path, repeated: Option<&Path>, tree: &Path) -> Result<String, Error> {
+    let tree = &History::of(tree);
     let mut outcomes = read_all(root, tree)?;
     if repeated.is_some()
         && let Some(kept) = outcomes.iter().find(|outcome| outcome.value.get(KEPT).is_some())
@@ -186,13 +189,14 @@ pub fn page(root: &Path, repeated: Option<&Path>, tree: &Path) -> Result<String,
     let mut out = String::from(HEAD);
     totals(&outcomes, &mut out);
     gaps(&outcomes, &mut out);
+    not_judged(&outcomes, &mut out);
     ages(&outcomes, tree, &mut out);
     outcomes.iter().for_each(|outcome| section(outcome, &outcomes, &mut out));
     Ok(out)
 }
 
 /// The results below a folder, in the order of their names.
-fn read_all(root: &Path, tree: &Path) -> Result<Vec<Outcome>, Error> {
+fn read_all(root: &Path, tree: &History) -> Result<Vec<Outcome>, Error> {
     let mut found = Vec::new();
     find(root, &mut found)?;
     found.sort();
@@ -281,7 +285,7 @@ fn written(file: &Path) -> Result<Option<Written>, Error> {
 }
 
 /// A result; nothing where the file is that of a single run.
-fn read(root: &Path, file: &Path, tree: &Path, harmless: &[Harmless]) -> Result<Option<Outcome>, Error> {
+fn read(root: &Path, file: &Path, tree: &History, harmless: &[Harmless]) -> Result<Option<Outcome>, Error> {
     let Some(Written { value, made, runs, mut claims, mut elsewhere }) = written(file)? else {
         return Ok(None);
     };
@@ -308,10 +312,13 @@ fn command(value: &Value, runs: &Runs) -> String {
     // With the rate that real TCP has anyway the folder would be another one.
     let is_usual = |rate: &Rate| arm(value) == "lab" && rate.to_string() == steering::LAB_RATE;
     let mut command = command_at(value, runs.only_rate().filter(|rate| !is_usual(rate)));
-    // What is judged, what real TCP runs, and the sweep may be repeated as often as one likes.
-    let is_judged = value["totals"].is_object();
-    let may_be = is_judged || arm(value) != "sim" || value["figure"] == steering::VIRTUAL_SWEEP;
-    if let Some(runs) = runs.of_each_case.filter(|_| may_be) {
+    // What is judged, what real TCP runs, the sweep and other algorithms may be repeated as often as wanted.
+    let (is_judged, is_of_others) = (value["totals"].is_object(), value["aqm"].is_string());
+    let is_sweep = value["figure"] == steering::VIRTUAL_SWEEP;
+    let may_be = is_judged || is_of_others || is_sweep || arm(value) != "sim";
+    // Where one series has more runs than the others, as often as it was asked for.
+    let of_series = value["seeds"].as_u64().and_then(|seeds| usize::try_from(seeds).ok());
+    if let Some(runs) = of_series.or(runs.of_each_case).filter(|_| may_be) {
         command += &format!(" --seeds {runs}");
     }
     if value["witness"].is_object() {
@@ -331,6 +338,7 @@ fn command_at(value: &Value, rate: Option<Rate>) -> String {
     let arm = text("arm").filter(|_| !is_usual);
     arm.iter().for_each(|arm| command += &format!(" --arm {arm}"));
     text("aqm").iter().for_each(|names| command += &format!(" --aqm {names}"));
+    text("series").iter().for_each(|name| command += &format!(" --series '{name}'"));
     rate.iter().for_each(|rate| command += &format!(" --rate {rate}"));
     let timers = text("timers").filter(|timers| *timers != "linux");
     timers.iter().for_each(|timers| command += &format!(" --timers {timers}"));
@@ -438,11 +446,31 @@ fn totals(outcomes: &[Outcome], out: &mut String) {
         "## Totals\n\n| paper | arm | form | held | missed | cause shown by an experiment | cause assumed | not judged |\n",
     );
     out.push_str("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n");
-    for ([paper, arm, form], [held, missed, shown, assumed, open]) in sums {
-        let _ =
-            writeln!(out, "| {paper} | {arm} | {form} | {held} | {missed} | {shown} | {assumed} | {open} |");
+    for ([paper, arm, form], counts) in sums {
+        row([paper, arm, form].into_iter().chain(counts.map(|count| count.to_string())), out);
     }
     out.push('\n');
+}
+
+/// The whole results of a paper's arm: what is judged is of the paper.
+fn whole<'a>(outcomes: &'a [Outcome], paper: &Paper, arm_of: Arm) -> Vec<&'a Outcome> {
+    let is_of = |outcome: &&Outcome| {
+        let value = &outcome.value;
+        let is_whole_run = value["quick"] != true && value["interrupted"] != true;
+        is_whole_run
+            && value["paper"] == paper.name
+            && arm(value) == arm_of.name()
+            && value["totals"].is_object()
+    };
+    outcomes.iter().filter(is_of).collect()
+}
+
+/// The parts of a paper of which an arm has no whole result.
+fn missing(made: &[&Outcome], paper: &Paper, arm_of: Arm) -> Vec<String> {
+    let parts = |name: &str| (paper.parts)(name, arm_of);
+    let had: BTreeSet<String> =
+        made.iter().flat_map(|outcome| parts(part(&outcome.value).unwrap_or(ALL))).collect();
+    parts(ALL).into_iter().filter(|part| !had.contains(part)).collect()
 }
 
 /// What of the papers has no result on the page: arms, and parts of arms.
@@ -450,20 +478,8 @@ fn gaps(outcomes: &[Outcome], out: &mut String) {
     let mut told = Vec::new();
     for paper in &PAPERS {
         for arm_of in paper.arms {
-            let is_of = |outcome: &&Outcome| {
-                let value = &outcome.value;
-                // What is judged is of the paper.
-                let is_whole_run = value["quick"] != true && value["interrupted"] != true;
-                is_whole_run
-                    && value["paper"] == paper.name
-                    && arm(value) == arm_of.name
-                    && value["totals"].is_object()
-            };
-            let made: Vec<&Outcome> = outcomes.iter().filter(is_of).collect();
-            let parts = |name: &str| (paper.parts)(name, arm_of.value);
-            let had: BTreeSet<String> =
-                made.iter().flat_map(|outcome| parts(part(&outcome.value).unwrap_or(ALL))).collect();
-            let missing: Vec<String> = parts(ALL).into_iter().filter(|part| !had.contains(part)).collect();
+            let made = whole(outcomes, paper, arm_of.value);
+            let missing = missing(&made, paper, arm_of.value);
             match &made[..] {
                 [] => told.push(format!("{}, {}: none", paper.name, arm_of.name)),
                 _ if missing.is_empty() => {}
@@ -473,6 +489,25 @@ fn gaps(outcomes: &[Outcome], out: &mut String) {
     }
     if !told.is_empty() {
         let _ = writeln!(out, "Full forms that are not all here: {}.\n", told.join("; "));
+    }
+}
+
+/// Which claims of the papers an arm that is on the page does not judge, and why.
+fn not_judged(outcomes: &[Outcome], out: &mut String) {
+    let mut told = String::new();
+    for paper in &PAPERS {
+        for arm_of in paper.arms.iter().filter(|arm| !whole(outcomes, paper, arm.value).is_empty()) {
+            let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+            for claim in paper.unjudged.iter().filter(|claim| claim.is_in(arm_of.name)) {
+                by_reason.entry(claim.why).or_default().push(claim.id);
+            }
+            for (why, ids) in by_reason {
+                let _ = writeln!(told, "* {}, {}: {}: {why}.", paper.name, arm_of.name, ids.join(", "));
+            }
+        }
+    }
+    if !told.is_empty() {
+        let _ = writeln!(out, "Claims of the papers that an arm does not judge:\n\n{told}");
     }
 }
 
@@ -486,9 +521,9 @@ fn part(value: &Value) -> Option<&str> {
 }
 
 /// How many results are as old as the code, and as of which commit that is told.
-fn ages(outcomes: &[Outcome], tree: &Path, out: &mut String) {
+fn ages(outcomes: &[Outcome], tree: &History, out: &mut String) {
     let here = ["describe", "--always", "--dirty=, changed", "--exclude=*"].map(String::from);
-    let Some(here) = git(tree, here) else {
+    let Some(here) = tree.git(here) else {
         out.push_str(
             "Whether code has changed since is unknown: the page was not made in a tree of git.\n\n",
         );
@@ -515,7 +550,7 @@ fn ages(outcomes: &[Outcome], tree: &Path, out: &mut String) {
 
 /// A cell of a table: one line, and no bar.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
+    markdown(text).replace('|', "\\|")
 }
 
 fn row(cells: impl IntoIterator<Item = String>, out: &mut String) {
@@ -537,7 +572,7 @@ fn heading(outcome: &Outcome) -> String {
     let rate = runs.only_rate().map(|rate| format!("at {rate}"));
     let unsaid = conditions(value).into_iter().filter(|told| !title.contains(told.as_str()));
     let told = [Some(title.clone()), arm, short, rate].into_iter().flatten().chain(unsaid);
-    told.collect::<Vec<_>>().join(", ")
+    markdown(&told.collect::<Vec<_>>().join(", "))
 }
 
 fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
@@ -548,11 +583,16 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         1 => ("", "that commit"),
         _ => ("judged ", "the commits that made its runs and judged them"),
     };
-    let _ = writeln!(
-        out,
-        "`{command}` ({folder}): {judged}{}, commit {}, version {}; {}; {}.\n",
-        made.date, made.commit, made.version, made.machine, runs.repetitions
+    let line = format!(
+        "`{}` ({folder}): {judged}{}, commit {}, version {}; {}; {}.",
+        command.replace('`', "'"),
+        made.date,
+        made.commit,
+        made.version,
+        made.machine,
+        runs.repetitions
     );
+    let _ = writeln!(out, "{}\n", markdown(&line));
     let _ = writeln!(out, "{}\n", code.told(then));
     if let Some(again) = again {
         let _ = writeln!(out, "{}\n", again.told(of_each_case(value).count()));
@@ -564,7 +604,7 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         out.push_str("**Interrupted**: not all runs were made.\n\n");
     }
     for note in value["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        let _ = writeln!(out, "{note}\n");
+        let _ = writeln!(out, "{}\n", markdown(note));
     }
     for table in value["tables"].as_array().into_iter().flatten() {
         rows(table, out);
@@ -596,7 +636,7 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         out.push('\n');
         let mut told: Vec<String> = Vec::new();
         for (c, why) in claims.iter().filter_map(|c| Some((c, c.why()?))) {
-            let line = format!("* {} {why}.", c.id);
+            let line = markdown(&format!("* {} {why}.", c.id));
             if !told.contains(&line) {
                 told.push(line);
             }
@@ -610,12 +650,8 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         let _ = writeln!(
             out,
             "Claims of the paper that only other results of this page judge: {}.\n",
-            elsewhere.into_iter().collect::<Vec<_>>().join(", ")
+            markdown(&elsewhere.into_iter().collect::<Vec<_>>().join(", "))
         );
-    }
-    let unjudged = Paper::of(value).filter(|_| value["totals"].is_object()).map(|paper| paper.unjudged);
-    for (id, why) in unjudged.into_iter().flatten() {
-        let _ = writeln!(out, "{id} cannot be judged: {why}.\n");
     }
 }
 
@@ -645,7 +681,7 @@ fn rows(table: &Value, out: &mut String) {
         value.as_array().into_iter().flatten().map(|v| v.as_str().unwrap_or_default().to_string()).collect()
     };
     let header = texts(&table["header"]);
-    let _ = writeln!(out, "{}\n", table["title"].as_str().unwrap_or_default());
+    let _ = writeln!(out, "{}\n", markdown(table["title"].as_str().unwrap_or_default()));
     row(header.clone(), out);
     row(header.iter().map(|_| "---".to_string()), out);
     table["rows"].as_array().into_iter().flatten().for_each(|cells| row(texts(cells), out));
@@ -706,6 +742,12 @@ mod tests {
             assert!(page.contains(wanted), "{wanted:?} in {page}");
         }
         assert!(!page.contains("of before"), "{page}");
+        let mut foreign = result.clone();
+        foreign["title"] = json!("AVQ\n\n## Totals\n<script>");
+        write(&foreign);
+        let told = super::page(&folder, None, &folder).expect("a page");
+        assert!(told.contains("\n## AVQ  ## Totals &lt;script>, simulated, timers of 2001\n"), "{told}");
+        write(&result);
         // The rate is told where all figures have the same.
         let told = |value: &Value| command(value, &Runs::of(value).unwrap());
         let of = |rates: [f64; 2]| {
@@ -724,6 +766,14 @@ mod tests {
         };
         assert_eq!(bbr("lab"), "weir reproduce steering --figure bbr --arm lab --seeds 1");
         assert_eq!(bbr("sim"), "weir reproduce steering --figure bbr --arm sim");
+        let more = json!({ "paper": "steering", "figure": "8b", "arm": "sim", "totals": {}, "series": "TD 2.5ms", "seeds": 4,
+            "runs": [{ "series": "TD 2.5ms", "run": 0 }, { "series": "TD 2.5ms", "run": 1 }, { "series": "GSP-AS", "run": 0 }] });
+        assert_eq!(
+            told(&more),
+            "weir reproduce steering --figure 8b --arm sim --series 'TD 2.5ms' --seeds 4"
+        );
+        let other = json!({ "paper": "steering", "figure": "5", "arm": "sim", "aqm": "pie", "runs": [{ "case": ["pie"] }] });
+        assert_eq!(told(&other), "weir reproduce steering --figure 5 --arm sim --aqm pie --seeds 1");
         let sweep = json!({ "paper": "steering", "figure": "virtual-sweep", "arm": "sim", "runs": [{ "case": ["200us"] }] });
         assert_eq!(told(&sweep), "weir reproduce steering --figure virtual-sweep --arm sim --seeds 1");
         // A table of spreads whose rows have the same words says of neither what it is.
@@ -777,6 +827,35 @@ mod tests {
         assert!(told.contains("weir-summary"), "{told}");
     }
 
+    /// Of arms whose results in this repository have all parts of their paper.
+    #[test]
+    fn each_arm_judges_each_claim_of_its_paper_or_says_why_not() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let outcomes = read_all(&root.join("data/results"), &History::of(&root)).unwrap();
+        let last_of = |paper: &Paper| match paper.name {
+            "steering" => ("A", 20),
+            "asqm" => ("B", 16),
+            "vaqm" => ("C", 5),
+            _ => ("D", 8),
+        };
+        for paper in &PAPERS {
+            let (letter, last) = last_of(paper);
+            for arm_of in paper.arms {
+                let made = whole(&outcomes, paper, arm_of.value);
+                if made.is_empty() || !missing(&made, paper, arm_of.value).is_empty() {
+                    continue;
+                }
+                for id in (1..=last).map(|number| format!("{letter}{number}")) {
+                    let mut claims = made.iter().flat_map(|outcome| &outcome.claims);
+                    let is_judged = claims.any(|claim| claim.id == id);
+                    let is_said =
+                        paper.unjudged.iter().any(|claim| claim.id == id && claim.is_in(arm_of.name));
+                    assert_ne!(is_judged, is_said, "{}, {}: {id}", paper.name, arm_of.name);
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_page_of_this_repository_is_made_from_the_results_in_it() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -818,7 +897,8 @@ mod tests {
         fn git(&self, arguments: &[&str]) -> String {
             let who =
                 ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"];
-            super::git(&self.0, who.iter().chain(arguments).map(|text| text.to_string())).expect("git")
+            let all: Vec<String> = who.iter().chain(arguments).map(|text| text.to_string()).collect();
+            super::history::git(&self.0, &all).expect("git")
         }
 
         fn commit(&self) -> String {
@@ -861,7 +941,7 @@ mod tests {
         let folders = folders.into_iter().map(|folder| format!(":(top){folder}"));
         let own = ":(top,exclude)crates/reproduce/src/summary.rs".to_string();
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        git(here, search.chain(folders).chain([own])).unwrap_or_default()
+        History::of(here).git(search.chain(folders).chain([own])).unwrap_or_default()
     }
 
     #[test]
@@ -903,7 +983,8 @@ mod tests {
         tree.write("crates/queue/src/pooled/flows.rs", "old");
         tree.write(&format!("{PER_USER}/flows.rs"), "old");
         let first = tree.commit();
-        let since = |arm: &str| Code::of(&tree.0, &first, &json!({ "paper": "vaqm", "arm": arm }), &[]);
+        let since =
+            |arm: &str| Code::of(&History::of(&tree.0), &first, &json!({ "paper": "vaqm", "arm": arm }), &[]);
         for other in [
             "crates/reproduce/src/avq/cases.rs",
             "crates/reproduce/src/summary.rs",
@@ -933,7 +1014,9 @@ mod tests {
         let folders = vec!["crates/queue", "crates/lab", "crates/upf", "crates/reproduce"];
         assert_eq!(since("upf"), Code::Changed(5, folders));
         assert_eq!(since("sim"), Code::Unchanged);
-        let of = |paper: &str| Code::of(&tree.0, &second, &json!({ "paper": paper, "arm": "lab" }), &[]);
+        let of = |paper: &str| {
+            Code::of(&History::of(&tree.0), &second, &json!({ "paper": paper, "arm": "lab" }), &[])
+        };
         assert_eq!(["asqm", "avq"].map(of), [Code::Changed(1, vec!["crates/lab"]), Code::Unchanged]);
         tree.write("data/scenarios/a.toml", "new");
         assert_eq!(since("sim"), Code::Changed(1, vec!["data/scenarios"]));
@@ -1041,7 +1124,11 @@ mod tests {
         let mut page = String::new();
         section(&all[0], &all, &mut page);
         assert!(page.contains("Claims: 0 of 2 held; 0 of 1 comparisons with ns-2 agree.\n"), "{page}");
-        assert!(page.contains("B15 cannot be judged: a survey of providers"), "{page}");
+        let mut page = String::new();
+        not_judged(&all[1..], &mut page);
+        assert!(!page.contains("asqm, sim"), "{page}");
+        let lines = ["\n* asqm, lab: B1: arithmetic", "\n* asqm, lab: B15: a survey of providers"];
+        lines.iter().for_each(|line| assert!(page.contains(line), "{page}"));
         assert_eq!(heading(&all[1]), "ASQM, real TCP");
         let run = |seed: u64, used: f64| {
             let link = json!({ "utilization": used, "delay_ms": { "mean": 2.0, "p95": 4.0 } });
@@ -1063,10 +1150,10 @@ mod tests {
         let tree = &repository.0;
         let (write, commit) = (|name: &str, text: &str| repository.write(name, text), || repository.commit());
         let of = |arm: &str| json!({ "paper": "vaqm", "arm": arm });
-        let since_commit = |commit: &str, arm: &str| Code::of(tree, commit, &of(arm), &[]);
+        let since_commit = |commit: &str, arm: &str| Code::of(&History::of(tree), commit, &of(arm), &[]);
         let none = folder("no-tree");
         assert!(
-            matches!(Code::of(&none, "abc1234", &of("sim"), &[]), Code::Unknown(_)),
+            matches!(Code::of(&History::of(&none), "abc1234", &of("sim"), &[]), Code::Unknown(_)),
             "there is no repository"
         );
         for name in ["crates/sim/src/a.rs", "crates/lab/src/a.rs", "data/scenarios/a.toml", "docs/a.md"] {
@@ -1088,11 +1175,16 @@ mod tests {
         // Runs that were judged again are as old as what made them; what judged them is newer.
         let again = |commit: &str| {
             let measured = json!([{ "runs": 2, "made": { "commit": commit } }]);
-            Code::of(tree, &second, &json!({ "paper": "vaqm", "arm": "sim", "measured": measured }), &[])
+            Code::of(
+                &History::of(tree),
+                &second,
+                &json!({ "paper": "vaqm", "arm": "sim", "measured": measured }),
+                &[],
+            )
         };
         assert_eq!((again(&first), again(&second)), (Code::Changed(1, vec!["crates/sim"]), Code::Unchanged));
         // From a folder below, as where the page is made.
-        assert_eq!(Code::of(&tree.join("docs"), &first, &of("sim"), &[]), changed());
+        assert_eq!(Code::of(&History::of(&tree.join("docs")), &first, &of("sim"), &[]), changed());
         for unknown in ["unknown", "", "0123456789", "--help", &format!("{first}, changed")] {
             assert!(matches!(since_commit(unknown, "sim"), Code::Unknown(_)), "{unknown}");
         }
@@ -1147,7 +1239,7 @@ mod tests {
             let text = json!([{ "commit": commit, "what": "words alone", "results": ["vaqm-"] }]);
             serde_json::from_value::<Vec<Harmless>>(text).unwrap()
         };
-        let by = |named: &[Harmless]| Code::of(tree, &first, &of("sim"), named);
+        let by = |named: &[Harmless]| Code::of(&History::of(tree), &first, &of("sim"), named);
         let harmless = Code::Harmless(vec![format!("{second} (words alone)")]);
         assert_eq!((by(&named(&second)), by(&named(&first))), (harmless.clone(), changed()));
         assert!(harmless.is_current() && harmless.told("x").ends_with(&format!("{second} (words alone).")));

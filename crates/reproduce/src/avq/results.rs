@@ -151,7 +151,7 @@ fn add_witness(
     ours.extend(compared);
     outcome.notes.push(witness::NOTE.to_string());
     outcome.more = json!({ "witness": {
-        "simulator": WITNESS, "runs": comparison.runs, "totals": totals(&claims, said::UNJUDGED), "claims": claims,
+        "simulator": WITNESS, "runs": comparison.runs, "totals": totals(&claims, said::UNJUDGED, arguments.arm.name()), "claims": claims,
     } });
     Ok(())
 }
@@ -189,6 +189,8 @@ fn condition(runs: u64, arguments: &Arguments) -> String {
 /// In tables, what a run does not tell.
 const UNKNOWN: &str = "–";
 
+/// Of what the table counts.
+const UNITS: &str = "queue, deviation, lost, marked and goodput in packets";
 const HEADER: [&str; 13] = [
     "AQM",
     "from s",
@@ -232,7 +234,7 @@ fn rows(experiment: Experiment, runs: &Measured) -> Rows {
     let spans = || 0..runs.spans();
     let rows = runs.series().into_iter().flat_map(|series| spans().map(move |span| (series, span)));
     Rows {
-        title: format!("Experiment {}: each load, transients included", u32::from(experiment)),
+        title: format!("Experiment {}: each load, transients included; {UNITS}", u32::from(experiment)),
         header: HEADER.map(String::from).to_vec(),
         rows: rows.map(|(series, span)| row(series, span)).collect(),
     }

@@ -3,7 +3,7 @@
 use super::causes;
 use crate::said::{Said, Unjudged, WITNESS, row};
 
-/// Claims that no run can judge.
+/// Claims that some arm does not judge, and why.
 pub const UNJUDGED: &[Unjudged] = &[];
 
 const RED: &str = "between thresholds of 37 and 75 packets its queue never runs empty; the utilization and the queue that the \

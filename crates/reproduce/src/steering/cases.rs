@@ -6,6 +6,7 @@ use crate::host::{Error, Host};
 use crate::journal::{Journal, Measurement};
 use crate::runs::{self, Planned};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::path::Path;
 use weir_config::{Document, Scenario, nearest};
 use weir_measure::result::{HostJitter, LinkSummary, Recording};
@@ -290,6 +291,18 @@ pub fn document(
 /// How often each point is run.
 pub fn seeds(arguments: &Arguments) -> u32 {
     runs::times(arguments.seeds, arguments.quick, 3)
+}
+
+/// What was asked for, as results tell it. Where one series has more runs than the others, their number is
+/// told too, as the runs do not have one number.
+pub fn about(arguments: &Arguments, arm: &str) -> Value {
+    let Arguments { figure, quick, series, .. } = arguments;
+    let mut about = json!({ "paper": "steering", "figure": figure.name, "arm": arm, "quick": quick });
+    if let Some(series) = series {
+        about["series"] = json!(series);
+        about["seeds"] = json!(seeds(arguments));
+    }
+    about
 }
 
 /// Refuses a series that no run of the plan is of.

@@ -1,6 +1,8 @@
 //! The arm with real TCP in network namespaces: the scenarios and the claims of the simulator, at 1 Gbit/s.
 
-use super::cases::{Case, Changes, File, Measured, Part, Run, Values, begin, document, part_at, seeds};
+use super::cases::{
+    Case, Changes, File, Measured, Part, Run, Values, about, begin, document, part_at, seeds,
+};
 use super::claims::Margins;
 use super::sim::{judged, rows};
 use super::{Arguments, LAB_RATE, draw, folder, paper, said};
@@ -198,9 +200,7 @@ fn judge(m: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<Judged,
     let table = table::results(&summaries, host.paint());
     let outcome = Outcome {
         title: format!("AQM Steering, figure {}, real TCP{short}", arguments.figure.name),
-        about: json!({
-            "paper": "steering", "figure": arguments.figure.name, "arm": "lab", "quick": arguments.quick,
-        }),
+        about: about(arguments, "lab"),
         runs: m.runs.iter().map(|run| json_of(run)).collect(),
         claims: Some(claims),
         unjudged: said::UNJUDGED,

@@ -29,7 +29,8 @@ pub struct Transition {
     pub up: Option<u64>,
     /// When that was, in seconds.
     pub raised_s: Option<f64>,
-    /// Whether the set point moved while nothing was signalled.
+    /// Whether the set point moved while nothing was signalled; also where fewer than two samples are without
+    /// a signal, as nothing shows then that it did not.
     pub moved_unsignalled: bool,
 }
 
@@ -55,8 +56,7 @@ pub fn transition(recording: &Recording) -> Transition {
     let quiet = between(recording, calm, signal.unwrap_or(end));
     let sample_s = samples(recording).first().map_or(0.0, |s| s.t_s);
     let before_signal = quiet.filter(|s| s.t_s < signal.unwrap_or(end) - sample_s / 2.0);
-    let mut still = before_signal.map(|s| s.setpoint_ms);
-    let first = still.next();
+    let still: Vec<f64> = before_signal.map(|s| s.setpoint_ms).collect();
     let lowered = signals_until(recording, COME_S, |s| s.setpoint_ms <= LOW_MS);
     let raised = signals_until(recording, calm, |s| s.setpoint_ms >= before_ms * 2.0 / 3.0);
     Transition {
@@ -67,7 +67,7 @@ pub fn transition(recording: &Recording) -> Transition {
         reclaimed_s: signal.map(|at| at - LEAVE_S),
         up: raised.map(|(signals, _)| signals),
         raised_s: raised.map(|(_, at)| at),
-        moved_unsignalled: first.is_some_and(|first| still.any(|v| v != first)),
+        moved_unsignalled: still.len() < 2 || still.iter().any(|v| *v != still[0]),
     }
 }
 
@@ -205,6 +205,8 @@ pub mod tests {
         assert_eq!(seen, expected);
         let restless = recording(380, |t| t, |t| !(260.0..278.0).contains(&t));
         assert!(transition(&restless).moved_unsignalled);
+        let always_signalled = recording(380, as_in_the_paper, |_| true);
+        assert!(transition(&always_signalled).moved_unsignalled, "no time without a signal");
         assert_eq!(peaks(&recording(340, as_in_the_paper, |_| true)), [1.0, 1.0, 10.0]);
     }
 

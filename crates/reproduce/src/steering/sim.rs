@@ -1,6 +1,6 @@
 //! The arm of the simulator: every figure, any number of runs, the same numbers everywhere.
 
-use super::cases::{Case, Measured, Part, Run, Values, begin, plan, seeds};
+use super::cases::{Case, Measured, Part, Run, Values, about, begin, plan, seeds};
 use super::claims::Margins;
 use super::{Arguments, claims, draw, folder, paper, said, text};
 use crate::claim::of_form;
@@ -76,9 +76,7 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<
     Ok(Outcome {
         title: format!("AQM Steering, {what}, simulated{}", if quick { " (short form)" } else { "" }),
         notes: vec![note(&counts(&measured.each()), quick)],
-        about: json!({
-            "paper": "steering", "figure": arguments.figure.name, "arm": "sim", "quick": quick,
-        }),
+        about: about(arguments, "sim"),
         claims: Some(claims),
         unjudged: said::UNJUDGED,
         beside: Some(beside),

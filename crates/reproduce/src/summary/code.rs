@@ -1,12 +1,12 @@
 //! What became of the code on which results depend since they were made.
 
 use super::arm;
+use super::history::History;
 use crate::host::Error;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 use weir_report::read_regular;
 
 /// What simulated results depend on, as folders of the repository: the simulator and the crates below it. A
@@ -74,13 +74,13 @@ const ONLY_LIVE: [&str; 4] = ["lab.rs", "lab/**", "upf.rs", "resume.rs"];
 
 /// What in the folders of the experiments results of a paper's arm depend on, as pathspecs of git: what all
 /// papers share, what the paper has for itself, and the scenarios that this names.
-fn of_paper(tree: &Path, paper: &str, arm: &str) -> Vec<String> {
+fn of_paper(tree: &History, paper: &str, arm: &str) -> Vec<String> {
     let own = format!("{EXPERIMENTS}/src/{paper}");
     let others = ONLY_LIVE.iter().filter(|_| arm == "sim");
     let others: Vec<String> = others.map(|file| format!(":(top,exclude,glob){own}/{file}")).collect();
     let named =
         ["grep", "-hoE", r#"scenario_file!\("[^"]+"\)"#, "--", &format!(":(top){own}")].map(String::from);
-    let named = git(tree, named.into_iter().chain(others.clone())).unwrap_or_default();
+    let named = tree.git(named.into_iter().chain(others.clone())).unwrap_or_default();
     let mut scenarios: Vec<String> = named
         .lines()
         .filter_map(|line| Some(format!(":(top){SCENARIOS}/{}", line.split('"').nth(1)?)))
@@ -109,7 +109,7 @@ pub enum Code {
 impl Code {
     /// Compares the files in a working tree with those of the commit that results of a paper's arm name, and
     /// with those of the commits that their runs name where these were judged again and not made again.
-    pub fn of(tree: &Path, commit: &str, value: &Value, harmless: &[Harmless]) -> Code {
+    pub fn of(tree: &History, commit: &str, value: &Value, harmless: &[Harmless]) -> Code {
         let (paper, arm) = (value["paper"].as_str().unwrap_or_default(), arm(value));
         let live = if arm == "sim" { &[][..] } else { &LIVE[..] };
         let plane = (arm == "upf").then_some(USER_PLANE);
@@ -234,12 +234,12 @@ impl Harmless {
 
 /// What the commits did that changed a file since another one, if all of them are harmless and nothing else
 /// has changed it.
-fn all_harmless(tree: &Path, since: &str, name: &str, harmless: &[Harmless]) -> Option<Vec<String>> {
+fn all_harmless(tree: &History, since: &str, name: &str, harmless: &[Harmless]) -> Option<Vec<String>> {
     // Of commits that are not in today's history nobody said that they are harmless.
-    git(tree, ["merge-base", "--is-ancestor", since, "HEAD"].map(String::from))?;
+    tree.git(["merge-base", "--is-ancestor", since, "HEAD"].map(String::from))?;
     let of_file = format!(":(top){name}");
     let log = ["log", "--format=%H", &format!("{since}..HEAD"), "--", &of_file].map(String::from);
-    let log = git(tree, log)?;
+    let log = tree.git(log)?;
     let mut reasons = Vec::new();
     for commit in log.lines() {
         match harmless.iter().find(|known| commit.starts_with(&known.commit)) {
@@ -272,7 +272,7 @@ pub fn commits<'a>(commit: &'a str, value: &'a Value) -> BTreeSet<&'a str> {
 /// The files of a working tree, or of a second commit, of those that pathspecs name, that are other ones than
 /// in a commit.
 fn changed(
-    tree: &Path,
+    tree: &History,
     commit: &str,
     second: Option<&str>,
     files: impl Iterator<Item = String>,
@@ -290,16 +290,16 @@ fn changed(
             .chain([commit])
             .chain(second)
             .chain(["--"]);
-        git(tree, compare.map(String::from).chain(files).chain(NOT_COMPARED.map(String::from)))
+        tree.git(compare.map(String::from).chain(files).chain(NOT_COMPARED.map(String::from)))
     });
     let names = found.flatten().ok_or("git does not know its commit here")?;
     // Lines added, lines removed, name.
     let names = names.lines().filter_map(|line| line.split('\t').nth(2));
-    let top = git(tree, ["rev-parse", "--show-toplevel"].map(String::from)).unwrap_or_default();
+    let top = tree.git(["rev-parse", "--show-toplevel"].map(String::from)).unwrap_or_default();
     let is_same = |name: &str| {
-        let then = git(tree, ["show".to_string(), format!("{commit}:{name}")]);
+        let then = tree.git(["show".to_string(), format!("{commit}:{name}")]);
         let now = match second {
-            Some(second) => git(tree, ["show".to_string(), format!("{second}:{name}")]),
+            Some(second) => tree.git(["show".to_string(), format!("{second}:{name}")]),
             None => std::fs::read_to_string(Path::new(&top).join(name)).ok(),
         };
         name.ends_with(".rs") && then.zip(now).is_some_and(|(then, now)| code(&then).eq(code(&now)))
@@ -316,13 +316,6 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
         let rest = rest.strip_prefix('(').and_then(|rest| Some(rest.split_once(')')?.1)).unwrap_or(rest);
         rest.strip_prefix(' ').unwrap_or(line)
     })
-}
-
-/// What git prints in a folder; nothing if it is not there or fails.
-pub fn git(tree: &Path, arguments: impl IntoIterator<Item = String>) -> Option<String> {
-    let plain = ["-c", "core.quotePath=false", "-c", "diff.relative=false"];
-    let output = Command::new("git").args(plain).arg("-C").arg(tree).args(arguments).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
 #[cfg(test)]

@@ -280,7 +280,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     shown.extend(tables::all(&measured));
     let outcome = Outcome {
         title: format!("ASQM, real TCP{how}{}", if quick { " (short form)" } else { "" }),
-        notes: NOTES.map(str::to_string).into_iter().chain(at_a_time(arguments.jobs)).collect(),
+        notes: notes(arguments),
         about: json!({ "paper": "asqm", "figure": arguments.figure.name, "arm": "lab", "quick": quick,
             "borrow": arguments.borrow, "machines": arguments.machines, "jobs": arguments.jobs,
         }),
@@ -312,14 +312,20 @@ fn plan(arguments: &Arguments) -> Result<Vec<Planned<NestedCase<Case>>>, Error> 
 }
 
 /// What a reader should know.
-const NOTES: [&str; 3] = [
+fn notes(arguments: &Arguments) -> Vec<String> {
+    let calls = arguments.figure.value.sweeps.then(|| CALLS.to_string());
+    NOTES.map(str::to_string).into_iter().chain(calls).chain(at_a_time(arguments.jobs)).collect()
+}
+
+const NOTES: [&str; 2] = [
     "Each home has five transfers of 5 MB that repeat, one without end and pages of 700 kB of four users; the \
      limiter lets 16 Mbit/s through, and the modem's FIFO holds 1000 packets.",
     "What probes turn around at, the gateway for uploads and the home for downloads, is a Linux namespace with \
      ip_forward and a strict rp_filter.",
-    "A call of class EF is 172 bytes each 17.2 ms, which the server sends back; beside what both ways take without \
-     queues its round trip is what it waits below the limiter, whose lane for EF it passes first.",
 ];
+/// Only what is beside the figures has calls.
+const CALLS: &str = "A call of class EF is 172 bytes each 17.2 ms, which the server sends back; beside what both ways take without \
+    queues its round trip is what it waits below the limiter, whose lane for EF it passes first.";
 
 fn run(config: &AccessConfig, host: &dyn Host, turns: &SideBySide) -> Result<Vec<ModemResult>, Error> {
     let mut looking =
