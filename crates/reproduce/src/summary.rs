@@ -9,7 +9,7 @@ use crate::choice::{Arm, Choice, by_name};
 use crate::host::{Error, Made};
 use crate::said::{Said, Unjudged, WITNESS};
 use crate::{asqm, avq, steering, vaqm};
-use code::{Code, Harmless, commits};
+use code::{Code, HARMLESS, Harmless, commits};
 use history::History;
 use kept::{KEPT, Runs};
 pub use kept::{Kept, keep};
@@ -534,8 +534,8 @@ fn ages(outcomes: &[Outcome], tree: &History, out: &mut String) {
     let count = |is_so: fn(&Code) -> bool| outcomes.iter().filter(|outcome| is_so(&outcome.code)).count();
     let _ = writeln!(
         out,
-        "Compared with the tree of commit {here}: of {} results the code is the same for {}, changed in nothing that they \
-         depend on for {}, other for {}{}, and unknown for {}.\n",
+        "Compared with the tree of commit {here}: of {} results the code is the same for {}, changed by commits alone that \
+         change nothing in them, as people wrote into `{HARMLESS}`, for {}, other for {}{}, and unknown for {}.\n",
         outcomes.len(),
         count(|code| *code == Code::Unchanged),
         count(|code| matches!(code, Code::Harmless(_))),
@@ -1202,7 +1202,7 @@ mod tests {
         let page = |repeated: Option<&Path>| super::page(&results, repeated, tree).expect("a page");
         let only = page(None);
         for wanted in [
-            format!("Compared with the tree of commit {second}: of 1 results the code is the same for 0, changed in nothing that they depend on for 0, other for 1, and unknown for 0."),
+            format!("Compared with the tree of commit {second}: of 1 results the code is the same for 0, changed by commits alone that change nothing in them, as people wrote into `harmless.json`, for 0, other for 1, and unknown for 0."),
             "**Older than the code**: 2 files that it depends on have changed since that commit, in crates/sim, data/scenarios.".into(),
         ] {
             assert!(only.contains(&wanted), "{wanted:?} in {only}");

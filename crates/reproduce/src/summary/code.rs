@@ -186,7 +186,7 @@ pub struct Harmless {
 }
 
 /// Where such commits stand, beside the results.
-const HARMLESS: &str = "harmless.json";
+pub const HARMLESS: &str = "harmless.json";
 
 impl Harmless {
     /// Those that stand in a folder of results; none where nothing stands there.
