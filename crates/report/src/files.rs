@@ -1,7 +1,7 @@
 //! Files that are whole or not there.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,14 +38,15 @@ impl std::error::Error for WriteError {
 /// The bytes go to a temporary file in the same folder, are forced to the disk, and are then renamed over
 /// `path`. The folder must exist.
 pub fn write_atomic(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
-    write_with_mode(path.as_ref(), bytes.as_ref(), None)
+    write_as(path.as_ref(), bytes.as_ref(), None)
 }
 
 /// Writes `bytes` to a path that a user chose, as [`write_atomic`] does where a file is there or nothing.
 ///
-/// A file that is there keeps its mode. Of a symbolic link the file is written that it names, and the link
-/// stays; one that names nothing is an error. A device or a pipe gets the bytes and stays, too: a pipe is
-/// waited for until somebody reads it.
+/// A file that is there keeps its mode, without set-user-id and set-group-id, and its owner and group as far
+/// as this process may give them. Of a symbolic link the file is written that it names, and the link stays;
+/// one that names nothing is an error. A device or a pipe gets the bytes and stays, too: a pipe is waited for
+/// until somebody reads it.
 ///
 /// # Errors
 ///
@@ -56,10 +57,14 @@ pub fn write_chosen(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<(
     match fs::metadata(path) {
         Ok(there) if there.is_file() && path.is_symlink() => {
             let file = path.canonicalize().map_err(fail("following the link"))?;
-            write_with_mode(&file, bytes, Some(there.permissions()))
+            write_as(&file, bytes, Some(&there))
         }
-        Ok(there) if there.is_file() => write_with_mode(path, bytes, Some(there.permissions())),
-        Ok(there) if !there.is_dir() => {
+        Ok(there) if there.is_file() => write_as(path, bytes, Some(&there)),
+        Ok(there) if there.is_dir() => {
+            let source = io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name a file");
+            Err(fail("opening it")(source))
+        }
+        Ok(_) => {
             let file = OpenOptions::new().write(true).open(path).map_err(fail("opening it"))?;
             (&file).write_all(bytes).map_err(fail("writing the bytes"))
         }
@@ -72,11 +77,12 @@ pub fn write_chosen(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<(
             };
             Err(fail("following the link")(source))
         }
-        _ => write_with_mode(path, bytes, None),
+        Err(_) => write_as(path, bytes, None),
     }
 }
 
-fn write_with_mode(path: &Path, bytes: &[u8], mode: Option<Permissions>) -> Result<(), WriteError> {
+/// As [`write_atomic`], with the mode and the owner of an old file, if there is one.
+fn write_as(path: &Path, bytes: &[u8], old: Option<&Metadata>) -> Result<(), WriteError> {
     let fail = |step| move |source| WriteError { path: path.to_path_buf(), step, source };
     let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path does not name a file");
     path.file_name().ok_or_else(no_name).map_err(fail("reading the name"))?;
@@ -86,13 +92,31 @@ fn write_with_mode(path: &Path, bytes: &[u8], mode: Option<Permissions>) -> Resu
     };
     let (temporary, file) =
         Temporary::create(folder).map_err(fail("creating a temporary file in its folder"))?;
-    if let Some(mode) = mode {
-        file.set_permissions(mode).map_err(fail("giving it the mode of the old file"))?;
+    if let Some(old) = old {
+        take_after(&file, old).map_err(fail("giving it the mode of the old file"))?;
     }
     fill(file, bytes).map_err(fail("writing the bytes"))?;
     temporary.rename(path).map_err(fail("renaming the temporary file"))?;
     sync_folder(folder);
     Ok(())
+}
+
+/// Gives a file owner, group and mode of another one.
+#[cfg(unix)]
+fn take_after(file: &File, old: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+    // Who is not root may give its files to nobody else, and to groups of its own alone.
+    if fchown(file, Some(old.uid()), Some(old.gid())).is_err() {
+        let _ = fchown(file, None, Some(old.gid()));
+    }
+    const SET_ID: u32 = 0o6000;
+    file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777 & !SET_ID))
+}
+
+/// Gives a file the mode of another one.
+#[cfg(not(unix))]
+fn take_after(file: &File, old: &Metadata) -> io::Result<()> {
+    file.set_permissions(old.permissions())
 }
 
 /// Reads a file that was written here. Anything else under its name, as a FIFO that nobody writes to, is an

@@ -327,20 +327,29 @@ fn command(value: &Value, runs: &Runs) -> String {
     command
 }
 
+/// A word of a command, quoted for a shell where it needs that.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,/%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// The same at a rate, or at all of them.
 fn command_at(value: &Value, rate: Option<Rate>) -> String {
-    let text = |key: &str| value[key].as_str();
-    let mut command = format!("weir reproduce {}", text("paper").unwrap_or("?"));
+    let text = |key: &str| value[key].as_str().map(quoted);
+    let mut command = format!("weir reproduce {}", text("paper").unwrap_or("?".into()));
     for key in ["figure", "experiment"] {
         text(key).iter().for_each(|which| command += &format!(" --{key} {which}"));
     }
-    let is_usual = text("paper") == Some("avq") && text("arm") == Some("sim");
+    let is_usual = value["paper"] == "avq" && value["arm"] == "sim";
     let arm = text("arm").filter(|_| !is_usual);
     arm.iter().for_each(|arm| command += &format!(" --arm {arm}"));
     text("aqm").iter().for_each(|names| command += &format!(" --aqm {names}"));
-    text("series").iter().for_each(|name| command += &format!(" --series '{name}'"));
+    text("series").iter().for_each(|name| command += &format!(" --series {name}"));
     rate.iter().for_each(|rate| command += &format!(" --rate {rate}"));
-    let timers = text("timers").filter(|timers| *timers != "linux");
+    let timers = text("timers").filter(|timers| timers != "linux");
     timers.iter().for_each(|timers| command += &format!(" --timers {timers}"));
     let machines = value["machines"].as_u64().filter(|machines| *machines > 1);
     machines.iter().for_each(|machines| command += &format!(" --machines {machines}"));
@@ -553,6 +562,20 @@ fn cell(text: &str) -> String {
     markdown(text).replace('|', "\\|")
 }
 
+/// A line of text that begins nothing else, such as a heading, a list or a block of code.
+fn paragraph(text: &str) -> String {
+    let text = markdown(text.trim_start());
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let begins_list = digits > 0 && text[digits..].starts_with(['.', ')']);
+    match begins_list {
+        true => format!("{}\\{}", &text[..digits], &text[digits..]),
+        false if text.starts_with(['#', '>', '-', '+', '*', '`', '~', '=', '|', '[', '_']) => {
+            format!("\\{text}")
+        }
+        false => text,
+    }
+}
+
 fn row(cells: impl IntoIterator<Item = String>, out: &mut String) {
     let cells: Vec<String> = cells.into_iter().map(|text| cell(&text)).collect();
     let _ = writeln!(out, "| {} |", cells.join(" | "));
@@ -593,7 +616,7 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         runs.repetitions
     );
     let _ = writeln!(out, "{}\n", markdown(&line));
-    let _ = writeln!(out, "{}\n", code.told(then));
+    let _ = writeln!(out, "{}\n", markdown(&code.told(then)));
     if let Some(again) = again {
         let _ = writeln!(out, "{}\n", again.told(of_each_case(value).count()));
     }
@@ -604,7 +627,7 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         out.push_str("**Interrupted**: not all runs were made.\n\n");
     }
     for note in value["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        let _ = writeln!(out, "{}\n", markdown(note));
+        let _ = writeln!(out, "{}\n", paragraph(note));
     }
     for table in value["tables"].as_array().into_iter().flatten() {
         rows(table, out);
@@ -636,7 +659,7 @@ fn section(outcome: &Outcome, all: &[Outcome], out: &mut String) {
         out.push('\n');
         let mut told: Vec<String> = Vec::new();
         for (c, why) in claims.iter().filter_map(|c| Some((c, c.why()?))) {
-            let line = markdown(&format!("* {} {why}.", c.id));
+            let line = format!("* {}", paragraph(&format!("{} {why}.", c.id)));
             if !told.contains(&line) {
                 told.push(line);
             }
@@ -681,7 +704,7 @@ fn rows(table: &Value, out: &mut String) {
         value.as_array().into_iter().flatten().map(|v| v.as_str().unwrap_or_default().to_string()).collect()
     };
     let header = texts(&table["header"]);
-    let _ = writeln!(out, "{}\n", markdown(table["title"].as_str().unwrap_or_default()));
+    let _ = writeln!(out, "{}\n", paragraph(table["title"].as_str().unwrap_or_default()));
     row(header.clone(), out);
     row(header.iter().map(|_| "---".to_string()), out);
     table["rows"].as_array().into_iter().flatten().for_each(|cells| row(texts(cells), out));
@@ -744,9 +767,17 @@ mod tests {
         assert!(!page.contains("of before"), "{page}");
         let mut foreign = result.clone();
         foreign["title"] = json!("AVQ\n\n## Totals\n<script>");
+        foreign["notes"] = json!(["# one", "```", "1. two", " * three", "10 runs"]);
+        foreign["timers"] = json!("2001; true");
         write(&foreign);
         let told = super::page(&folder, None, &folder).expect("a page");
-        assert!(told.contains("\n## AVQ  ## Totals &lt;script>, simulated, timers of 2001\n"), "{told}");
+        assert!(
+            told.contains("\n## AVQ  ## Totals &lt;script>, simulated, timers of 2001; true\n"),
+            "{told}"
+        );
+        assert!(told.contains("\n\\# one\n\n\\```\n\n1\\. two\n\n\\* three\n\n10 runs\n"), "{told}");
+        assert!(told.contains(" --timers '2001; true'` (avq)"), "{told}");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
         write(&result);
         // The rate is told where all figures have the same.
         let told = |value: &Value| command(value, &Runs::of(value).unwrap());

@@ -63,7 +63,8 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         }
         written.push(path);
     }
-    output.result(&serde_json::json!({ "files": written }), || {
+    let files: Vec<_> = written.iter().map(|path| path.to_string_lossy()).collect();
+    output.result(&serde_json::json!({ "files": files }), || {
         written.iter().map(|path| format!("{}\n", path.display())).collect()
     });
     Ok(ExitCode::SUCCESS)

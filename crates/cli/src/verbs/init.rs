@@ -117,7 +117,7 @@ pub fn main(arguments: Arguments, output: &Output) -> Done {
         write(file, &text, arguments.force)?;
     }
     let json = serde_json::json!({
-        "file": arguments.file, "toml": text, "a": plan.a, "b": plan.b, "mode_here": plan.mode_is, "warnings": warnings,
+        "file": arguments.file.as_deref().map(|file| file.to_string_lossy()), "toml": text, "a": plan.a, "b": plan.b, "mode_here": plan.mode_is, "warnings": warnings,
     });
     output.result(&json, || match &arguments.file {
         Some(file) => {

@@ -333,7 +333,9 @@ fn stem(out: &Path) -> PathBuf {
 /// Refuses to replace a file that this verb did not write, such as the source of the paper whose PDF was
 /// named, or a table of results.
 fn refuse_foreign(path: &Path) -> Result<(), Failure> {
-    if path.symlink_metadata().is_err() || is_own(path) {
+    // Of a link it is the file that it names which is written.
+    let written = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    if path.symlink_metadata().is_err() || !written.is_dir() && is_own(&written) {
         return Ok(());
     }
     let remedy = "choose another path with --out (in a file: `out`), or move that file away";

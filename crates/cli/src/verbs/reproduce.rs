@@ -292,7 +292,12 @@ fn told(Kept { results, replaced, interrupted }: &Kept, folder: &Path) -> String
 fn summarize(Summary { folder, repeated, keep, into }: Summary, output: &Output) -> Done {
     let folder = match keep {
         Some(kept) => {
-            output.say(told(&summary::keep(&folder, &kept).map_err(failure)?, &kept));
+            let told = told(&summary::keep(&folder, &kept).map_err(failure)?, &kept);
+            // Where the page goes to standard output nothing else does.
+            match into {
+                Some(_) => output.say(told),
+                None => warn(told),
+            }
             kept
         }
         None => folder,

@@ -135,13 +135,14 @@ fn a_path_that_a_user_chose_stays_what_it_is() {
     let read = |name: &str| std::fs::read_to_string(path(name)).expect("it reads");
 
     write_chosen(path("page"), "first").expect("nothing is there");
-    let private = std::fs::Permissions::from_mode(0o640);
+    // Neither may a new text run as the owner of the old one.
+    let private = std::fs::Permissions::from_mode(0o4640);
     std::fs::set_permissions(path("page"), private).expect("it is ours");
     symlink("page", path("link")).expect("a link can be made");
     write_chosen(path("link"), "second").expect("a link to a file");
     assert_eq!((read("page"), path("link").is_symlink()), ("second".into(), true));
     let mode = std::fs::metadata(path("page")).expect("it is there").permissions().mode();
-    assert_eq!(mode & 0o777, 0o640);
+    assert_eq!(mode & 0o7777, 0o640);
 
     symlink("nothing", path("dangling")).expect("a link can be made");
     let told = write_chosen(path("dangling"), "x").expect_err("a link to nothing").to_string();
@@ -163,8 +164,13 @@ fn a_path_that_a_user_chose_stays_what_it_is() {
     assert!(std::fs::metadata("/dev/null").expect("it is there").file_type().is_char_device());
 
     std::fs::create_dir(path("taken")).expect("the folder can be made");
-    assert!(write_chosen(path("taken"), "x").is_err());
-    assert_eq!(folder.names(), ["dangling", "link", "null", "page", "pipe", "taken"]);
+    symlink("taken", path("folder")).expect("a link can be made");
+    for name in ["taken", "folder"] {
+        let told = write_chosen(path(name), "x").expect_err("a folder").to_string();
+        assert!(told.contains("it is a folder; name a file"), "{told}");
+    }
+    assert!(path("folder").is_symlink());
+    assert_eq!(folder.names(), ["dangling", "folder", "link", "null", "page", "pipe", "taken"]);
 }
 
 #[test]
