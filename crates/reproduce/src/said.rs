@@ -106,11 +106,11 @@ impl<'a> Experiments<'a> {
 /// paper.
 pub const WITNESS: &str = "ns-2";
 
-/// A claim of a paper that is not judged in some arms.
+/// Claims of a paper that are not judged in some arms.
 #[derive(Clone, Copy, Debug)]
 pub struct Unjudged {
-    /// Its identifier.
-    pub id: &'static str,
+    /// Their identifiers.
+    pub ids: &'static [&'static str],
     /// The arms.
     arms: &'static [Arm],
     /// Why not.
@@ -119,13 +119,13 @@ pub struct Unjudged {
 
 impl Unjudged {
     /// Of which no run can tell.
-    pub const fn anywhere(id: &'static str, why: &'static str) -> Unjudged {
-        Unjudged { id, arms: &[Arm::Sim, Arm::Lab, Arm::Upf], why }
+    pub const fn anywhere(ids: &'static [&'static str], why: &'static str) -> Unjudged {
+        Unjudged { ids, arms: &[Arm::Sim, Arm::Lab, Arm::Upf], why }
     }
 
     /// Which only simulated runs judge.
-    pub const fn live(id: &'static str, why: &'static str) -> Unjudged {
-        Unjudged { id, arms: &[Arm::Lab, Arm::Upf], why }
+    pub const fn live(ids: &'static [&'static str], why: &'static str) -> Unjudged {
+        Unjudged { ids, arms: &[Arm::Lab, Arm::Upf], why }
     }
 
     /// Whether this is so in the arm of this name.
@@ -199,8 +199,8 @@ pub fn totals(claims: &[Claim], unjudged: &[Unjudged], arm: &str) -> Value {
         "by_id": by_id.iter().map(|(id, [held, missed, undecided])| {
             (id.to_string(), json!({ "held": held, "missed": missed, "undecided": undecided }))
         }).collect::<serde_json::Map<_, _>>(),
-        "not_judgeable": unjudged.iter().filter(|claim| claim.is_in(arm)).map(|claim| {
-            json!({ "id": claim.id, "why": claim.why })
+        "not_judgeable": unjudged.iter().filter(|claims| claims.is_in(arm)).flat_map(|claims| {
+            claims.ids.iter().map(|id| json!({ "id": id, "why": claims.why }))
         }).collect::<Vec<_>>(),
     })
 }
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(seen, [("10 to 20 ms", "why"), ("below 30 ms", ""), ("below 30 ms", "")]);
         let total = totals(
             &claims,
-            &[Unjudged::anywhere("A1", "background"), Unjudged::live("A2", "arithmetic")],
+            &[Unjudged::anywhere(&["A1"], "background"), Unjudged::live(&["A2"], "arithmetic")],
             "sim",
         );
         let wanted = [

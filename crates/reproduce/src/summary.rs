@@ -506,11 +506,8 @@ fn not_judged(outcomes: &[Outcome], out: &mut String) {
     let mut told = String::new();
     for paper in &PAPERS {
         for arm_of in paper.arms.iter().filter(|arm| !whole(outcomes, paper, arm.value).is_empty()) {
-            let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-            for claim in paper.unjudged.iter().filter(|claim| claim.is_in(arm_of.name)) {
-                by_reason.entry(claim.why).or_default().push(claim.id);
-            }
-            for (why, ids) in by_reason {
+            for Unjudged { ids, why, .. } in paper.unjudged.iter().filter(|claims| claims.is_in(arm_of.name))
+            {
                 let _ = writeln!(told, "* {}, {}: {}: {why}.", paper.name, arm_of.name, ids.join(", "));
             }
         }
@@ -879,8 +876,10 @@ mod tests {
                 for id in (1..=last).map(|number| format!("{letter}{number}")) {
                     let mut claims = made.iter().flat_map(|outcome| &outcome.claims);
                     let is_judged = claims.any(|claim| claim.id == id);
-                    let is_said =
-                        paper.unjudged.iter().any(|claim| claim.id == id && claim.is_in(arm_of.name));
+                    let is_said = paper
+                        .unjudged
+                        .iter()
+                        .any(|claims| claims.is_in(arm_of.name) && claims.ids.contains(&&*id));
                     assert_ne!(is_judged, is_said, "{}, {}: {id}", paper.name, arm_of.name);
                 }
             }

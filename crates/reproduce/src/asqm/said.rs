@@ -5,9 +5,9 @@ use crate::said::{Said, Unjudged, row};
 
 /// Claims that some arm does not judge, and why.
 pub const UNJUDGED: &[Unjudged] = &[
-    Unjudged::live("B1", "arithmetic, which the simulator's results have"),
+    Unjudged::live(&["B1"], "arithmetic, which the simulator's results have"),
     Unjudged::anywhere(
-        "B15",
+        &["B15"],
         "a survey of providers (half of 16 deliver 90 % of the committed rate to 80 % of their users 80 % of the time); \
          no experiment of the paper",
     ),

@@ -1,5 +1,6 @@
 //! What flows of BBR do to steered and other queues: no figure of the paper, and no claims.
 
+use super::cases::about;
 #[cfg(feature = "live")]
 use super::cases::seeds;
 #[cfg(feature = "live")]
@@ -40,7 +41,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         let remedy = "choose --arm sim without --rate, --seeds, --quick and --resume, or --arm lab without --rate and --quick";
         return Err(Error::input(format!("figure {NAME} is a scenario as it stands: {remedy}")));
     }
-    let folder = folder(arguments, &format!("figure{NAME}-{}", if is_live { "lab" } else { "sim" }));
+    let folder = folder(arguments, &format!("figure{NAME}-{}", arm.name()));
     host.prepare(&folder)?;
     let (Points(points), origins) = if is_live {
         played(arguments, &folder, host)?
@@ -59,15 +60,12 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
         };
         point.runs.iter().enumerate().map(run)
     });
-    let (arm, how, length) = if is_live {
-        ("lab", "real TCP", "30 s after 10 s")
-    } else {
-        ("sim", "simulated", "40 s after 20 s")
-    };
+    let (how, length) =
+        if is_live { ("real TCP", "30 s after 10 s") } else { ("simulated", "40 s after 20 s") };
     let outcome = Outcome {
         title: format!("AQM Steering, BBR in steered and other queues, {how}"),
         notes: vec![format!("{NOTE} Measured: {length}.")],
-        about: json!({ "paper": "steering", "figure": NAME, "arm": arm, "quick": false }),
+        about: about(arguments),
         runs: runs.collect(),
         origins,
         tables: vec![Rows {

@@ -295,9 +295,9 @@ pub fn seeds(arguments: &Arguments) -> u32 {
 
 /// What was asked for, as results tell it. Where one series has more runs than the others, their number is
 /// told too, as the runs do not have one number.
-pub fn about(arguments: &Arguments, arm: &str) -> Value {
-    let Arguments { figure, quick, series, .. } = arguments;
-    let mut about = json!({ "paper": "steering", "figure": figure.name, "arm": arm, "quick": quick });
+pub fn about(arguments: &Arguments) -> Value {
+    let Arguments { figure, arm, quick, series, .. } = arguments;
+    let mut about = json!({ "paper": "steering", "figure": figure.name, "arm": arm.name(), "quick": quick });
     if let Some(series) = series {
         about["series"] = json!(series);
         about["seeds"] = json!(seeds(arguments));

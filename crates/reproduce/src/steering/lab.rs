@@ -200,7 +200,7 @@ fn judge(m: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<Judged,
     let table = table::results(&summaries, host.paint());
     let outcome = Outcome {
         title: format!("AQM Steering, figure {}, real TCP{short}", arguments.figure.name),
-        about: about(arguments, "lab"),
+        about: about(arguments),
         runs: m.runs.iter().map(|run| json_of(run)).collect(),
         claims: Some(claims),
         unjudged: said::UNJUDGED,

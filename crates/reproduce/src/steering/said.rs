@@ -4,14 +4,10 @@ use super::causes;
 use crate::said::{Said, Unjudged, row};
 
 /// Claims that some arm does not judge, and why.
-pub const UNJUDGED: &[Unjudged] = &[
-    Unjudged::live("A1", WITHOUT_FIGURE),
-    Unjudged::live("A2", WITHOUT_FIGURE),
-    Unjudged::live("A18", WITHOUT_FIGURE),
-    Unjudged::live("A19", WITHOUT_FIGURE),
-    Unjudged::live("A20", WITHOUT_FIGURE),
-];
-const WITHOUT_FIGURE: &str = "what the paper tells without a figure is simulated alone";
+pub const UNJUDGED: &[Unjudged] = &[Unjudged::live(
+    &["A1", "A2", "A18", "A19", "A20"],
+    "what the paper tells without a figure is simulated alone",
+)];
 
 /// Of figure 7a with large packets.
 const DOUBLED: &str = "the set point is found by doubling, and some runs double once more than others";

@@ -76,7 +76,7 @@ fn judge(measured: &Measured, arguments: &Arguments, host: &dyn Host) -> Result<
     Ok(Outcome {
         title: format!("AQM Steering, {what}, simulated{}", if quick { " (short form)" } else { "" }),
         notes: vec![note(&counts(&measured.each()), quick)],
-        about: about(arguments, "sim"),
+        about: about(arguments),
         claims: Some(claims),
         unjudged: said::UNJUDGED,
         beside: Some(beside),

@@ -2,7 +2,7 @@
 //! steps and of the memory of the rate, judged by A14, A15 and A16 at once, and by a second, lower target of
 //! utilization.
 
-use super::cases::{Case, File, Part, Run, Values, document};
+use super::cases::{Case, File, Part, Run, Values, about, document};
 use super::over_time::{VirtualQueue, virtual_queue};
 use super::{Arguments, claims, folder};
 use crate::choice::Arm;
@@ -71,7 +71,7 @@ pub fn main(arguments: &Arguments, host: &dyn Host) -> Result<Report, Error> {
     let outcome = Outcome {
         title: "AQM Steering, open values of the virtual queue, simulated".into(),
         notes: vec![NOTE.into()],
-        about: json!({ "paper": "steering", "figure": NAME, "arm": "sim", "quick": false }),
+        about: about(arguments),
         tables: vec![Rows {
             title: format!("Means; {}", runs::runs_each(&measured.each())),
             header,
